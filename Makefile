@@ -1,6 +1,6 @@
 # Each target sets up .venv by itself; nothing has to be installed or activated first.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench lint types layers schemas picture clean writable
+.PHONY: help demo test test-all check bench house lint types layers schemas picture clean writable
 # Two pips at once would spoil the one .venv.
 .NOTPARALLEL:
 
@@ -12,10 +12,20 @@ EXTRAS ?= dev
 DEV_STAMP := .venv/.installed-$(EXTRAS)
 
 help:
-	@echo "make demo    set everything up and run the main job"
-	@echo "make test    set everything up and run the tests"
-	@echo "make check   everything CI checks: lint, types, layers, tests"
-	@echo "make bench   run the benchmarks"
+	@echo "make demo      set everything up and run the main job"
+	@echo "make test      set everything up and run the quick tests, at most 5 minutes"
+	@echo "make test-all  run every test that CI runs"
+	@echo "make check     before a change is offered: lint, types, layers, test"
+	@echo "make lint      compare the style and the format with ruff's rules"
+	@echo "make types     check the types with mypy, in strict mode"
+	@echo "make layers    check which package imports which"
+	@echo "make bench     run the benchmarks"
+	@echo "make schemas   write the JSON Schemas of stored types to docs/schema/"
+	@echo "make picture   draw the README's picture of the demo"
+	@echo "make house     print the size of the code: files, lines, imports"
+	@echo "make clean     remove .venv and what tools have cached"
+	@echo
+	@echo "PYTHON=python3.12 chooses the Python of .venv, EXTRAS=dev,ray adds Ray and with it the tests on a cluster"
 
 writable:
 	@test -w . || { echo "make: $$(id -un) may not write to $$PWD, where .venv and jobs/ are made;" \
@@ -52,6 +62,10 @@ picture: $(STAMP)
 test: $(DEV_STAMP)
 	$(BIN)/pytest
 
+test-all: $(DEV_STAMP)
+	$(BIN)/pytest --whole -m "not alone"
+	$(BIN)/pytest --whole -m alone -n0
+
 lint: $(DEV_STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -80,6 +94,9 @@ bench: $(DEV_STAMP)
 	$(BIN)/python -m benchmarks.engines
 	$(BIN)/python -m benchmarks.cluster_simulation
 	$(BIN)/python -m benchmarks.coverage
+
+house: $(DEV_STAMP)
+	@UPDATE=$(UPDATE) CHAINS=$(CHAINS) $(BIN)/python -m benchmarks.house
 
 schemas: $(STAMP)
 	$(BIN)/python -m seatrial schema --write docs/schema

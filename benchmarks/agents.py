@@ -19,12 +19,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-from seatrial.images.baking.host_settings import settings_here, where_settings_are
-from seatrial.images.baking.layout import programs_of, tree_of
+from seatrial.images.baking.layout import programs_of, settings_here, tree_of, where_settings_are
 from seatrial.images.choice import Setup
-from seatrial.images.resolver import unheard
+from seatrial.images.sources import StoreSource
 from seatrial.images.store import open_store
-from seatrial.images.store_source import StoreSource
+from seatrial.model.events import unobserved
 from seatrial.model.job import LayerRecipe
 from seatrial.sandbox.api import (
     DEFAULT_PATH,
@@ -36,9 +35,9 @@ from seatrial.sandbox.api import (
     Network,
     SandboxBackend,
     SandboxSpec,
+    open_sandbox,
 )
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
-from seatrial.sandbox.session import open_sandbox
 
 ROUNDS = 3
 PROMISED_RATIO = 10.0
@@ -202,7 +201,7 @@ async def measure(name: str, case: Case, backend: SandboxBackend, source: StoreS
         Path(f"{image.layers[-1]}{tree_of(case.recipe)}") / "node_modules/@anthropic-ai/claude-code-linux-x64/claude"
     )
     for _ in range(ROUNDS):
-        again = await source.extend(HOST_IMAGE, Setup(layer=case.recipe), unheard)
+        again = await source.extend(HOST_IMAGE, Setup(layer=case.recipe), unobserved)
         baked.append(await first_call(backend, again, (f"{programs_of(case.recipe)}/{case.program}",), case))
         installed.append(await first_call(backend, HOST_IMAGE, (case.installed,), case, case.install))
         if native.exists():

@@ -19,21 +19,19 @@ from statistics import median
 
 from benchmarks.backends_build import compare_builds
 from seatrial.gateway.access import ModelAccess
-from seatrial.gateway.pricing import PriceTable
+from seatrial.gateway.prices import PriceTable
 from seatrial.gateway.session import SessionOptions
 from seatrial.gateway.upstreams.scripted import ScriptedModel
 from seatrial.model.job import AgentOptions, TrialOptions
-from seatrial.sandbox.api import ExecSpec, Image, SandboxBackend, SandboxSpec
+from seatrial.sandbox.api import ExecSpec, Image, SandboxBackend, SandboxSpec, open_sandbox
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
 from seatrial.sandbox.engine.backend import EngineBackend
-from seatrial.sandbox.engine.endpoint import Engine
-from seatrial.sandbox.session import open_sandbox
+from seatrial.sandbox.engine.client import Engine
 from seatrial.sandbox.transfer import get_file, put_file
-from seatrial.tasks.digest import digest_folder
+from seatrial.tasks.layout import digest_folder
 from seatrial.tasks.load import load_task
-from seatrial.trial.machinery import Machinery
 from seatrial.trial.run import run_trial
-from seatrial.trial.spec import TrialSpec
+from seatrial.trial.spec import Machinery, TrialSpec
 from tests.docker_daemon import busybox_archive, engine_endpoint, why_no
 
 AT_ONCE = (8, 32)

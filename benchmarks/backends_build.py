@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from statistics import median
 
-from seatrial.sandbox.engine.client import EngineClient
-from seatrial.sandbox.engine.endpoint import Endpoint
+from seatrial.sandbox.engine.client import Endpoint, EngineClient
 from seatrial.sandbox.engine.images import DaemonBuildSpec, build
 from tests.docker_daemon import IMAGE
 from tests.images.building.support import BASE, Builder, with_builder

@@ -14,27 +14,27 @@ import random
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 from pathlib import Path
 
 from benchmarks.engines import memory_mb, own_sec
 from benchmarks.trials import EXAMPLES, MEMORY, scratch
-from seatrial.cli.long_run import settle_in
+from seatrial.cli.long_run import relax_gc
 from seatrial.jobs.api import run_trial
 from seatrial.jobs.carry_out import carry_out
-from seatrial.jobs.prepare import prepare_job
+from seatrial.jobs.prepare import PreparedJob, prepare_job
 from seatrial.jobs.ray.archives import pack_folder
 from seatrial.jobs.ray.cluster import ClusterNode, RunnerLink
 from seatrial.jobs.ray.engine import keep_late
-from seatrial.jobs.ray.outbox import Outbox
-from seatrial.jobs.ray.pool import open_pool
-from seatrial.jobs.ray.pool_options import PoolOptions
+from seatrial.jobs.ray.pool import NodePool, PoolOptions, open_pool
+from seatrial.jobs.ray.runner import Outbox
 from seatrial.jobs.ray.wire import Batch, Happened, NodeReport, RunnerSettings, TrialEnded
 from seatrial.model.job import AgentOptions, JobSpec, ModelOptions, RunOptions, TrialOptions
 from seatrial.model.record import TrialRecord
 from seatrial.sandbox.api import Capabilities
-from seatrial.trial.events import Event, PhaseStarted, TrialFinished, TrialStarted
+from seatrial.trial.events import Event, Observer, PhaseStarted, TrialFinished, TrialStarted
 
 NODES, SLOTS = 100, 100
 LIVE = NODES * SLOTS
@@ -176,6 +176,17 @@ async def watch(window: Window, world: World, asked: int) -> None:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class SimulatedEngine:
+    """The nodes of a simulated cluster."""
+
+    world: World
+    options: PoolOptions
+
+    def open(self, _job: PreparedJob, _observe: Observer) -> AbstractAsyncContextManager[NodePool]:
+        return open_pool(SimulatedCluster(self.world), self.options)
+
+
 async def simulate(world: World, folder: Path, asked: int) -> None:
     """Run a job of enough trials until it has been watched."""
     attempts = LIVE + int(asked * WINDOW_SEC * 3)
@@ -189,14 +200,13 @@ async def simulate(world: World, folder: Path, asked: int) -> None:
         run=RunOptions(engine="ray", preflight=False),
     )
     job, window = prepare_job(spec, folder), Window()
-    settings = RunnerSettings(trial=trial, model=ModelOptions())
+    settings = RunnerSettings(trial=trial, model=ModelOptions(), slots=4 * LIVE)
     options = PoolOptions(settings, lambda _: None, keep_late(job.store), window)
     with job.store.lock():
-        async with open_pool(SimulatedCluster(world), options) as pool:
-            running = asyncio.ensure_future(carry_out(job, pool, window, workers=4 * LIVE))
-            await watch(window, world, asked)
-            running.cancel()
-            await asyncio.wait((running,))
+        running = asyncio.ensure_future(carry_out(job, SimulatedEngine(world, options), window))
+        await watch(window, world, asked)
+        running.cancel()
+        await asyncio.wait((running,))
 
 
 def real_trial() -> World:
@@ -211,7 +221,7 @@ def real_trial() -> World:
 
 def one(world: World, asked: int, place: str | None) -> None:
     """One rate, in a process of its own: the memory of one is not the next one's."""
-    settle_in()
+    relax_gc()
     with scratch(place) as folder:
         asyncio.run(simulate(world, folder / "job", asked))
 

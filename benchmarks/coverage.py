@@ -26,7 +26,7 @@ from benchmarks.coverage_methods import (
     wilson_effective,
 )
 from benchmarks.coverage_populations import MEANS, Counts, Draw, Numbers, Population, beta, differences, populations
-from seatrial.stats.spread import spread_of
+from seatrial.stats.estimates import spread_of
 
 RUNS, MORE_RUNS = 4_000, 40_000
 NEAR, GOAL = 0.945, 0.94

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.coverage_populations import Counts, Numbers
-from seatrial.stats.quantiles import student_t
-from seatrial.stats.spread import added_at_each_end
+from seatrial.stats.estimates import added_at_each_end, student_t
 
 LEVEL = 0.95
 Z = 1.959963984540054

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from benchmarks.null_backends import install_backends
 from benchmarks.trials import EXAMPLES, MEMORY, cpu_sec, scratch
-from seatrial.cli.long_run import settle_in
+from seatrial.cli.long_run import relax_gc
 from seatrial.jobs.api import prepare_job, run_prepared
 from seatrial.model.job import AgentOptions, JobSpec, RunOptions, TrialOptions
 from seatrial.trial.events import Event, TrialFinished, TrialStarted
@@ -164,7 +164,7 @@ def main() -> None:
     """Measure and print."""
     if sys.argv[1:2] == ["turn"]:
         engine, backend, *numbers = sys.argv[2:]
-        settle_in()  # as `seatrial run` does
+        relax_gc()  # as `seatrial run` does
         print(json.dumps(asdict(asyncio.run(run(engine, backend, *map(int, numbers))))))
         return
     if find_spec("ray") is None:

@@ -17,15 +17,14 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
-from seatrial.cli.long_run import settle_in
+from seatrial.cli.long_run import relax_gc
 from seatrial.gateway.calls import CallLog
-from seatrial.gateway.pricing import load_prices
+from seatrial.gateway.prices import load_prices
 from seatrial.gateway.server import listening_socket, serve
 from seatrial.gateway.session import Session, SessionOptions
+from seatrial.gateway.upstreams.http import ProviderOptions
 from seatrial.gateway.upstreams.provider import HttpProvider
-from seatrial.gateway.upstreams.provider_options import ProviderOptions
-from seatrial.gateway.upstreams.render import render_stream
-from seatrial.gateway.upstreams.reply import Reply
+from seatrial.gateway.upstreams.replies import Reply, render_stream
 from seatrial.testing.fake_provider import FakeProvider, Say
 
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
@@ -126,7 +125,7 @@ ROLES: dict[str, Callable[..., Coroutine[Any, Any, None]]] = {
 def main() -> None:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    settle_in()  # as the commands do that have a gateway; the bare one for comparison too
+    relax_gc()  # as the commands do that have a gateway; the bare one for comparison too
     asyncio.run(ROLES[sys.argv[1]](*sys.argv[2:]))
 
 

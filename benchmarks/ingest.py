@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from seatrial.model.artifacts import RawArtifacts, RawFile
+from seatrial.model.output import RawArtifacts, RawFile
 from seatrial.scoring.ingest import ingest
 from seatrial.tasks.load import load_task
 

@@ -9,25 +9,24 @@ import datetime as dt
 import resource
 import sys
 import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from benchmarks.corpus import TASK_COUNT, make_corpus
-from seatrial.jobs.admission import Admission
 from seatrial.jobs.carry_out import carry_out
 from seatrial.jobs.places import LocalPlaces
 from seatrial.jobs.plan import plan_trials
-from seatrial.jobs.prepare import PreparedJob, prepare_job, prepare_resume
+from seatrial.jobs.prepare import PreparedJob, prepare_job
+from seatrial.jobs.resume import prepare_resume
 from seatrial.model.base import to_json
 from seatrial.model.evaluation import EvaluationResult, ValidityCheck
 from seatrial.model.job import AgentOptions, JobFile, JobSpec, LockedTask, RunOptions
 from seatrial.model.record import AgentRef, PhaseTime, SandboxRef, TaskRef, TrialRecord
 from seatrial.store.index import Index, entry_of, stamp_of
 from seatrial.store.job_store import JobStore
-from seatrial.store.seal import signing_key
 from seatrial.tasks.load import load_task
-from seatrial.testing.null import NullBackend
 from seatrial.trial.events import Observer
-from seatrial.trial.machinery import Machinery
 from seatrial.trial.spec import TrialSpec
 
 NOOP = AgentOptions(name="noop")
@@ -72,7 +71,7 @@ def make_store(folder: Path, tasks: int, attempts: int, root: Path = Path("/nowh
 def make_finished(folder: Path, tasks: int, attempts: int) -> None:
     """A job whose trials all have records, as the engine leaves them but without its care."""
     store = make_store(folder, tasks, attempts)
-    lines = Index(store.file, signing_key())
+    lines = Index(folder, store.file, is_own=True)
     with (folder / "index.jsonl").open("wb") as index:
         for plan in plan_trials([task.id for task in store.file.tasks], [NOOP], attempts):
             record = make_record(plan.trial_id, plan.task_id, plan.attempt)
@@ -102,10 +101,14 @@ def measure_resuming(folder: Path, tasks: int, attempts: int, promised: float) -
     assert len(job.earlier) == tasks * attempts
 
 
-class InstantPlaces(LocalPlaces):
-    """Trials that are over at once."""
+class InstantTrials:
+    """An engine whose trials are over at once."""
 
-    async def run(self, spec: TrialSpec, _folder: Path, _observe: Observer) -> TrialRecord:
+    @asynccontextmanager
+    async def open(self, _job: PreparedJob, _observe: Observer) -> AsyncIterator[LocalPlaces]:
+        yield LocalPlaces(self._run, 4)
+
+    async def _run(self, spec: TrialSpec, _folder: Path, _observe: Observer) -> TrialRecord:
         await asyncio.sleep(0)
         return make_record(spec.trial_id, spec.task.id, spec.attempt)
 
@@ -116,8 +119,7 @@ def measure_storing(folder: Path, task: Path, count: int, promised: float | None
     trials = plan_trials(["task-00000"], [NOOP], count)
     start = cpu_sec()
     job = PreparedJob(store, trials, {"task-00000": loaded})
-    places = InstantPlaces(Machinery(NullBackend()), Admission(4, 1024), 4)
-    asyncio.run(carry_out(job, places, workers=4))
+    asyncio.run(carry_out(job, InstantTrials()))
     show(f"run and store each of {count:,} empty trials", (cpu_sec() - start) / count * 1000, promised, "ms")
     assert len(store.finished()) == count
 

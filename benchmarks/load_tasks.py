@@ -7,8 +7,8 @@ import tomllib
 from pathlib import Path
 
 from benchmarks.corpus import TASK_COUNT, make_corpus
-from seatrial.tasks.dataset import load_dataset, scan
-from seatrial.tasks.digest import digest_folder
+from seatrial.tasks.layout import digest_folder
+from seatrial.tasks.load import load_dataset, scan
 
 PROMISE_SEC = 1.5
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.trials import NULL_FILES
-from seatrial.backends.api import BackendPlugin
+from seatrial.backends.named import BackendPlugin
 from seatrial.sandbox.api import ExecResult, ExecSpec, SandboxSpec
 from seatrial.testing.null import NullBackend, NullSandbox
 

@@ -16,14 +16,12 @@ from pathlib import Path
 
 from benchmarks.jobs import DIGEST, NOW, make_record
 from seatrial.cli.main import COMMANDS
-from seatrial.model.base import to_json
+from seatrial.model.base import to_json, trial_id
 from seatrial.model.evaluation import ErrorSource, ErrorTag
 from seatrial.model.job import AgentOptions, JobFile, JobSpec, LockedTask, TaskLabels
 from seatrial.model.record import AgentRef, ModelUsage, PhaseTime, Provenance, TrialRecord
-from seatrial.model.trial_ids import trial_id
 from seatrial.store.index import Index, entry_of, stamp_of
 from seatrial.store.job_store import JobStore
-from seatrial.store.seal import signing_key
 
 TASKS, AGENTS, ATTEMPTS = 1_000, 10, 10
 MOST_BYTES = 5 * 10**6
@@ -83,7 +81,7 @@ def make_large(folder: Path) -> None:
     agents = tuple(AgentOptions(name=f"agent-{n}") for n in range(AGENTS))
     spec = JobSpec(name="large", tasks=("/nowhere",), agents=agents, attempts=ATTEMPTS)
     store = JobStore.create(folder, JobFile(seatrial_version="0", created_at=NOW, spec=spec, tasks=tasks))
-    lines, dice = Index(store.file, signing_key()), random.Random(19)  # noqa: S311 - numbers, no secrets
+    lines, dice = Index(folder, store.file, is_own=True), random.Random(19)  # noqa: S311 - numbers, no secrets
     with (folder / "index.jsonl").open("wb") as index:
         for task in tasks:
             for number in range(AGENTS * ATTEMPTS):
@@ -95,8 +93,6 @@ def make_large(folder: Path) -> None:
                 stamp = stamp_of(f"{trial}/record.json")
                 assert stamp is not None
                 index.write(lines.line(entry_of(record, f"agent-{agent}"), stamp))
-    with store.lock():
-        pass  # what is done for a job when it is left
 
 
 def run(arguments: list[str]) -> tuple[int, float, float, int]:

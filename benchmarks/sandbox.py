@@ -28,7 +28,7 @@ from benchmarks.sandbox_cases import (
 from benchmarks.sandbox_docker import DockerError, make_busybox_root, open_engine
 from seatrial.sandbox.api import HOST_IMAGE, Image, SandboxBackend, SandboxSpec
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
-from seatrial.sandbox.embedded.requests import Mode
+from seatrial.sandbox.embedded.protocol import Mode
 
 SERIAL_RUNS = 15
 ROUNDS = 3

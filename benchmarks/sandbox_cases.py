@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.sandbox_docker import Engine
-from seatrial.sandbox.api import ExecSpec, Image, Sandbox, SandboxBackend, SandboxSpec
-from seatrial.sandbox.session import open_sandbox
+from seatrial.sandbox.api import ExecSpec, Image, Sandbox, SandboxBackend, SandboxSpec, open_sandbox
 from seatrial.sandbox.transfer import get_file, put_file
 
 CONTENT = b"x" * 1000

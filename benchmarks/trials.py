@@ -15,27 +15,28 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from seatrial.cli.long_run import settle_in
-from seatrial.jobs.admission import Admission, LimitedStarts, cores, machine_memory_mb
+from seatrial.cli.long_run import relax_gc
+from seatrial.jobs.admission import LimitedStarts, cores
 from seatrial.jobs.carry_out import carry_out
-from seatrial.jobs.lock import lock_task, make_job_file
 from seatrial.jobs.places import LocalPlaces
 from seatrial.jobs.plan import plan_trials
-from seatrial.jobs.prepare import PreparedJob
+from seatrial.jobs.prepare import PreparedJob, lock_task, make_job_file
 from seatrial.model.job import AgentOptions, JobSpec, RunOptions
 from seatrial.model.record import TrialRecord
 from seatrial.sandbox.api import DEFAULT_PATH, SandboxBackend
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
 from seatrial.store.job_store import JobStore
-from seatrial.tasks.dataset import load_dataset
+from seatrial.tasks.load import load_dataset
 from seatrial.testing.null import NullBackend
-from seatrial.trial.machinery import Machinery
+from seatrial.trial.events import Observer
+from seatrial.trial.run import run_trial
+from seatrial.trial.spec import Machinery
 
 EXAMPLES = Path(__file__).parent.parent / "examples" / "tasks"
 NULL_COUNTS = (1_000, 10_000)
@@ -100,6 +101,19 @@ def scratch(place: str | None = None) -> Iterator[Path]:
         yield Path(folder)
 
 
+class BackendEngine:
+    """Trials in sandboxes of a backend that is open already."""
+
+    def __init__(self, backend: SandboxBackend, concurrent: int) -> None:
+        self._machinery = Machinery(LimitedStarts(backend, 2 * cores()))
+        self._concurrent = concurrent
+
+    @asynccontextmanager
+    async def open(self, _job: PreparedJob, _observe: Observer) -> AsyncIterator[LocalPlaces]:
+        machinery = self._machinery
+        yield LocalPlaces(lambda spec, folder, observe: run_trial(spec, machinery, folder, observe), self._concurrent)
+
+
 async def run_trials(
     folder: Path,
     source: Path,
@@ -116,9 +130,7 @@ async def run_trials(
     trials = plan_trials([task.id for task in tasks], agents, attempts, None)
     with store.lock():
         job = PreparedJob(store, trials, {task.id: task for task in tasks})
-        limited = LimitedStarts(backend, 2 * cores())
-        places = LocalPlaces(Machinery(limited), Admission(concurrent, machine_memory_mb()), concurrent)
-        return (await carry_out(job, places, workers=concurrent)).finished
+        return (await carry_out(job, BackendEngine(backend, concurrent))).finished
 
 
 async def null_cost(count: int, place: str | None = MEMORY) -> float:
@@ -236,5 +248,5 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    settle_in()  # as `seatrial run` does
+    relax_gc()  # as `seatrial run` does
     asyncio.run(main())

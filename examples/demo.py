@@ -20,8 +20,8 @@ from typing import Any
 import click
 
 from seatrial.analysis.loaded import load_job
-from seatrial.cli.colours import paint
 from seatrial.cli.main import run
+from seatrial.cli.screen import paint
 from seatrial.model.record import TrialRecord
 from seatrial.report.document import ReportOptions, make_document
 from seatrial.report.html.page import render_html

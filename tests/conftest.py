@@ -1,24 +1,30 @@
-"""What several test modules share: a factory for task folders, and a task to score against."""
+"""What several test modules share: what `make test` leaves out, a factory for task folders, and a task to score."""
 
 import os
 import resource
 import signal
+import sys
 import tempfile
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
-from seatrial.model.artifacts import RawArtifacts, RawFile
-from seatrial.model.task import Task
+from seatrial.model.loaded_task import Task
+from seatrial.model.output import RawArtifacts, RawFile
 from seatrial.tasks.load import load_task
 
 # No deadline: the machines that run the tests are shared, and a slow second says nothing about the code.
-# Half as many examples as usual: others are drawn each time; `--hypothesis-profile thorough` draws many.
-settings.register_profile("seatrial", deadline=None, max_examples=50)
+# Few examples: others are drawn each time; `--hypothesis-profile thorough` draws many.
+settings.register_profile("quick", deadline=None, max_examples=10)
+settings.register_profile("whole", deadline=None, max_examples=50)
 settings.register_profile("thorough", deadline=None, max_examples=1000)
-settings.load_profile("seatrial")
+
+# Tests start thousands of Pythons, which would compile every module again.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Tests speak to this machine only; those of registries bring their own and say so.
 os.environ["SEATRIAL_OFFLINE"] = "1"
@@ -68,12 +74,47 @@ def json_task(make_task: MakeTask) -> Task:
     return load_task(make_task("json-task", instruction="Write the answer to `/workspace/out.json`.\n"))
 
 
+def sampled(*classes: Iterable[Any]) -> list[Any]:
+    """All cases of some classes as parameters: `make test` runs the first of each, `make test-all` all of them.
+
+    A case for several names is a tuple.
+    """
+    return [_sample(case, first=not number) for cases in classes for number, case in enumerate(cases)]
+
+
+def _sample(case: Any, *, first: bool) -> Any:
+    marks = () if first else (pytest.mark.whole,)
+    if hasattr(case, "marks"):
+        return case._replace(marks=(*case.marks, *marks))
+    return pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=marks)
+
+
 def raw(output: bytes | None = None, **files: bytes) -> RawArtifacts:
     """Raw artifacts from bytes: `raw(reward_json=b"…")`; the name's last underscore is the dot."""
     named = {name[::-1].replace("_", ".", 1)[::-1].replace("_", "-"): data for name, data in files.items()}
     found = {name: RawFile(name, "ok", data, len(data)) for name, data in named.items()}
     answer = None if output is None else RawFile("output", "ok", output, len(output))
     return RawArtifacts(files=found, output=answer)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--whole", action="store_true", help="run also what `make test` leaves to `make test-all`")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("whole" if config.getoption("whole") else "quick")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is marked `whole` or `alone`, or skip what of it this machine lacks a part for."""
+    if config.getoption("whole"):
+        for item in items:
+            for lacking in (reason for mark in item.iter_markers("whole") for reason in mark.args if reason):
+                item.add_marker(pytest.mark.skip(reason=lacking))
+        return
+    left_out = {item for item in items for mark in item.iter_markers() if mark.name in ("whole", "alone")}
+    config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+    items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from seatrial.concurrency import complete, finish, unless
+from seatrial.concurrency import complete, finish, run_all, unless
 
 
 class Cleanup:
@@ -235,3 +235,80 @@ def test_interrupting_a_notebook_cancels_the_work_and_waits_for_its_end():
     finally:
         loop.close()
     assert work.ended == "cancelled"
+
+
+def test_so_many_items_are_worked_on_at_once_and_each_result_is_told():
+    told: dict[int, int] = {}
+    running, most = set(), []
+
+    async def work(number: int) -> int:
+        running.add(number)
+        most.append(len(running))
+        await asyncio.sleep(0)
+        running.remove(number)
+        return number * number
+
+    asyncio.run(run_all(range(10), work, 3, told.__setitem__))
+    assert max(most) == 3
+    assert told == {number: number * number for number in range(10)}
+
+
+def test_items_are_taken_when_there_is_a_slot_for_them():
+    taken: list[int] = []
+    done: list[int] = []
+
+    def items():
+        for number in range(6):
+            taken.append(len(done))
+            yield number
+
+    async def work(number: int) -> None:
+        await asyncio.sleep(0)
+
+    asyncio.run(run_all(items(), work, 2, lambda number, _: done.append(number)))
+    assert taken == [0, 0, 1, 2, 3, 4]
+    assert sorted(done) == list(range(6))
+
+
+@pytest.mark.parametrize("told", [False, True], ids=["work", "its result"])
+def test_the_first_error_ends_all_work_and_comes_out_as_it_was(told):
+    began, torn_down = [], []
+
+    def fail(number: int, _: object = None) -> None:
+        if number == 1:
+            raise LookupError("one")
+
+    async def work(number: int) -> None:
+        began.append(number)
+        if not told:
+            fail(number)
+        if number != 1:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                torn_down.append(number)
+
+    with pytest.raises(LookupError, match="one"):
+        asyncio.run(run_all(iter(range(9)), work, 3, fail if told else None))
+    assert began == [0, 1, 2]
+    assert sorted(torn_down) == [0, 2]
+
+
+def test_nothing_is_begun_without_room_which_whoever_takes_a_result_gives_back():
+    began = []
+
+    async def work(number: int) -> None:
+        began.append(number)
+
+    async def scenario() -> None:
+        room = asyncio.Semaphore(2)
+        running = asyncio.ensure_future(run_all(range(3), work, 9, room=room))
+        for _ in range(9):
+            await asyncio.sleep(0)
+        assert began == [0, 1]
+        room.release()
+        room.release()
+        await running
+        assert began == [0, 1, 2]
+
+    asyncio.run(scenario())

@@ -16,10 +16,13 @@ from seatrial.sandbox.embedded.backend import EmbeddedBackend
 from seatrial.verifier_kit import fenced_blocks
 from tests.conftest import REPOSITORY
 
-PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+PAGES = [
+    *(REPOSITORY / f"{name}.md" for name in ("README", "AGENTS", "CONTRIBUTING", "SECURITY")),
+    *sorted((REPOSITORY / "docs").glob("*.md")),
+]
 README_BLOCKS = [block.body for block in fenced_blocks(PAGES[0].read_text()) if block.info == "console"]
 # They run this very test; that they would start it is all that can be tried from within.
-RECURSIVE = {"make test", "make check"}
+RECURSIVE = {"make test", "make test-all", "make check"}
 
 
 def commands(blocks):

@@ -17,9 +17,9 @@ import pytest
 from seatrial import verifier_kit
 from seatrial.model.record import outcome_of
 from seatrial.scoring.ingest import ingest
-from seatrial.tasks.dataset import load_dataset
 from seatrial.tasks.lint import lint
-from seatrial.verify.collect import collect_artifacts, collect_output
+from seatrial.tasks.load import load_dataset
+from seatrial.verify.artifacts import collect_artifacts, collect_output
 from tests.conftest import REPOSITORY
 
 TASKS = {task.id: task for task in load_dataset(REPOSITORY / "examples" / "tasks").tasks}

@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch", reason="no torch: pip install torch")
 recipe = importlib.import_module("examples.train_tiny")
 
 
+@pytest.mark.whole
 @needs_program("curl", "curl")
 @pytest.mark.timeout(900)
 def test_the_reward_rises(tmp_path):

@@ -9,41 +9,40 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from seatrial.analysis.compare import compare
     from seatrial.analysis.loaded import LoadedJob, load_job
-    from seatrial.env.chat_message import (
+    from seatrial.env.cli_agent import CliAgentEnv
+    from seatrial.env.client import ClientConfig, Policy
+    from seatrial.env.env_group import EnvGroup
+    from seatrial.env.environment import Environment
+    from seatrial.env.harbor import HarborEnv
+    from seatrial.env.hooks import advantage, cleanup, stop, teardown
+    from seatrial.env.judge import JudgeRubric
+    from seatrial.env.loading import load_environment
+    from seatrial.env.math_rubric import MathRubric
+    from seatrial.env.messages import (
         AssistantMessage,
         ChatMessage,
+        Messages,
+        Response,
         SystemMessage,
         ToolCall,
         ToolMessage,
         UserMessage,
     )
-    from seatrial.env.cli_agent import CliAgentEnv
-    from seatrial.env.client_config import ClientConfig
-    from seatrial.env.decorators import advantage, cleanup, stop, teardown
-    from seatrial.env.env_group import EnvGroup
-    from seatrial.env.environment import Environment
-    from seatrial.env.harbor import HarborEnv
-    from seatrial.env.judge_rubric import JudgeRubric
-    from seatrial.env.loading import load_environment
-    from seatrial.env.math_rubric import MathRubric
-    from seatrial.env.messages import Messages
-    from seatrial.env.multi_turn import MultiTurnEnv
-    from seatrial.env.parsers.answers import extract_boxed_answer, extract_hash_answer
-    from seatrial.env.parsers.parser import Parser
-    from seatrial.env.parsers.think_parser import MaybeThinkParser, ThinkParser
-    from seatrial.env.parsers.xml_parser import XMLParser
-    from seatrial.env.policy import Policy
-    from seatrial.env.python_env import PythonEnv
-    from seatrial.env.response import Response
-    from seatrial.env.row_dataset import RowDataset
+    from seatrial.env.parsers import (
+        MaybeThinkParser,
+        Parser,
+        ThinkParser,
+        XMLParser,
+        extract_boxed_answer,
+        extract_hash_answer,
+    )
+    from seatrial.env.rollout import State, TrajectoryStep
+    from seatrial.env.rows import RowDataset
     from seatrial.env.rubric import Rubric
     from seatrial.env.rubric_group import RubricGroup
-    from seatrial.env.sandbox_env import SandboxEnv
-    from seatrial.env.single_turn import SingleTurnEnv
-    from seatrial.env.state import State
-    from seatrial.env.stateful_tool import StatefulToolEnv
-    from seatrial.env.tool_env import ToolEnv
-    from seatrial.env.trajectory import TrajectoryStep
+    from seatrial.env.sandbox_env import PythonEnv, SandboxEnv
+    from seatrial.env.tools import StatefulToolEnv, ToolEnv
+    from seatrial.env.turns import MultiTurnEnv, SingleTurnEnv
     from seatrial.errors import (
         ArtifactsError,
         DatasetNotFoundError,
@@ -73,36 +72,40 @@ if TYPE_CHECKING:
     )
     from seatrial.jobs.api import run_job, run_trial
     from seatrial.jobs.engine import JobOutcome
-    from seatrial.model.agent import AgentResult
-    from seatrial.model.annotation import Annotation, Judgment
-    from seatrial.model.artifacts import RawArtifacts, RawFile
-    from seatrial.model.evaluation import ConfidenceMetadata, ErrorSource, ErrorTag, EvaluationResult, ValidityCheck
+    from seatrial.model.evaluation import (
+        Annotation,
+        ConfidenceMetadata,
+        ErrorSource,
+        ErrorTag,
+        EvaluationResult,
+        Judgment,
+        ValidityCheck,
+    )
     from seatrial.model.job import AgentFiles, AgentOptions, JobSpec, ModelOptions, RunOptions, TrialOptions
-    from seatrial.model.output import OutputSpec, VerifierSpec
-    from seatrial.model.record import TrialRecord
-    from seatrial.model.task import BrokenTask, Problem, Task
+    from seatrial.model.loaded_task import BrokenTask, Problem, Task
+    from seatrial.model.output import OutputSpec, RawArtifacts, RawFile, VerifierSpec
+    from seatrial.model.record import AgentResult, TrialRecord
     from seatrial.scoring.ingest import ingest
     from seatrial.scoring.rubric import Dimension, RubricResult, score_rubric
     from seatrial.store.job_store import JobStore
-    from seatrial.tasks.dataset import Dataset, load_dataset, scan
-    from seatrial.tasks.digest import digest_folder
+    from seatrial.tasks.layout import digest_folder
     from seatrial.tasks.lint import lint
-    from seatrial.tasks.load import load_task
-    from seatrial.verify.collect import collect_artifacts, collect_output
+    from seatrial.tasks.load import Dataset, load_dataset, load_task, scan
+    from seatrial.verify.artifacts import collect_artifacts, collect_output
 
 _HOMES = {
     "AgentFiles": "model.job",
     "AgentOptions": "model.job",
-    "AgentResult": "model.agent",
-    "Annotation": "model.annotation",
+    "AgentResult": "model.record",
+    "Annotation": "model.evaluation",
     "ArtifactsError": "errors",
-    "AssistantMessage": "env.chat_message",
-    "BrokenTask": "model.task",
-    "ChatMessage": "env.chat_message",
+    "AssistantMessage": "env.messages",
+    "BrokenTask": "model.loaded_task",
+    "ChatMessage": "env.messages",
     "CliAgentEnv": "env.cli_agent",
-    "ClientConfig": "env.client_config",
+    "ClientConfig": "env.client",
     "ConfidenceMetadata": "model.evaluation",
-    "Dataset": "tasks.dataset",
+    "Dataset": "tasks.load",
     "DatasetNotFoundError": "errors",
     "Dimension": "scoring.rubric",
     "EmptyModelResponseError": "errors",
@@ -122,27 +125,27 @@ _HOMES = {
     "JobOutcome": "jobs.engine",
     "JobSpec": "model.job",
     "JobStore": "store.job_store",
-    "JudgeRubric": "env.judge_rubric",
-    "Judgment": "model.annotation",
+    "JudgeRubric": "env.judge",
+    "Judgment": "model.evaluation",
     "LoadedJob": "analysis.loaded",
     "MathRubric": "env.math_rubric",
-    "MaybeThinkParser": "env.parsers.think_parser",
+    "MaybeThinkParser": "env.parsers",
     "Messages": "env.messages",
     "ModelError": "errors",
     "ModelOptions": "model.job",
-    "MultiTurnEnv": "env.multi_turn",
+    "MultiTurnEnv": "env.turns",
     "OutputSpec": "model.output",
     "OverlongPromptError": "errors",
-    "Parser": "env.parsers.parser",
-    "Policy": "env.policy",
-    "Problem": "model.task",
+    "Parser": "env.parsers",
+    "Policy": "env.client",
+    "Problem": "model.loaded_task",
     "ProviderError": "errors",
-    "PythonEnv": "env.python_env",
-    "RawArtifacts": "model.artifacts",
-    "RawFile": "model.artifacts",
-    "Response": "env.response",
+    "PythonEnv": "env.sandbox_env",
+    "RawArtifacts": "model.output",
+    "RawFile": "model.output",
+    "Response": "env.messages",
     "RewardError": "errors",
-    "RowDataset": "env.row_dataset",
+    "RowDataset": "env.rows",
     "Rubric": "env.rubric",
     "RubricError": "errors",
     "RubricGroup": "env.rubric_group",
@@ -151,50 +154,50 @@ _HOMES = {
     "SandboxEnv": "env.sandbox_env",
     "SandboxError": "errors",
     "SeatrialError": "errors",
-    "SingleTurnEnv": "env.single_turn",
-    "State": "env.state",
-    "StatefulToolEnv": "env.stateful_tool",
+    "SingleTurnEnv": "env.turns",
+    "State": "env.rollout",
+    "StatefulToolEnv": "env.tools",
     "StoreError": "errors",
-    "SystemMessage": "env.chat_message",
-    "Task": "model.task",
+    "SystemMessage": "env.messages",
+    "Task": "model.loaded_task",
     "TaskFormatError": "errors",
-    "ThinkParser": "env.parsers.think_parser",
-    "ToolCall": "env.chat_message",
+    "ThinkParser": "env.parsers",
+    "ToolCall": "env.messages",
     "ToolCallError": "errors",
-    "ToolEnv": "env.tool_env",
+    "ToolEnv": "env.tools",
     "ToolError": "errors",
-    "ToolMessage": "env.chat_message",
+    "ToolMessage": "env.messages",
     "ToolParseError": "errors",
-    "TrajectoryStep": "env.trajectory",
+    "TrajectoryStep": "env.rollout",
     "TrialError": "errors",
     "TrialOptions": "model.job",
     "TrialRecord": "model.record",
     "UnknownArgumentError": "errors",
     "UsageError": "errors",
-    "UserMessage": "env.chat_message",
+    "UserMessage": "env.messages",
     "ValidityCheck": "model.evaluation",
     "VerifierSpec": "model.output",
-    "XMLParser": "env.parsers.xml_parser",
-    "advantage": "env.decorators",
-    "cleanup": "env.decorators",
-    "collect_artifacts": "verify.collect",
-    "collect_output": "verify.collect",
+    "XMLParser": "env.parsers",
+    "advantage": "env.hooks",
+    "cleanup": "env.hooks",
+    "collect_artifacts": "verify.artifacts",
+    "collect_output": "verify.artifacts",
     "compare": "analysis.compare",
-    "digest_folder": "tasks.digest",
-    "extract_boxed_answer": "env.parsers.answers",
-    "extract_hash_answer": "env.parsers.answers",
+    "digest_folder": "tasks.layout",
+    "extract_boxed_answer": "env.parsers",
+    "extract_hash_answer": "env.parsers",
     "ingest": "scoring.ingest",
     "lint": "tasks.lint",
-    "load_dataset": "tasks.dataset",
+    "load_dataset": "tasks.load",
     "load_environment": "env.loading",
     "load_job": "analysis.loaded",
     "load_task": "tasks.load",
     "run_job": "jobs.api",
     "run_trial": "jobs.api",
-    "scan": "tasks.dataset",
+    "scan": "tasks.load",
     "score_rubric": "scoring.rubric",
-    "stop": "env.decorators",
-    "teardown": "env.decorators",
+    "stop": "env.hooks",
+    "teardown": "env.hooks",
 }
 
 __all__ = [

@@ -1,12 +1,14 @@
-"""Structured concurrency where asyncio alone falls short."""
+"""Structured concurrency where asyncio alone falls short: cleanups that end, work on many items, racing an event."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 _LOOK_UP_SEC = 1.0
 """Python does not see a signal that comes in the moment before it begins to wait for a lock, until the wait ends."""
@@ -33,7 +35,7 @@ async def _ended(*tasks: "asyncio.Future[Any]") -> None:
     await asyncio.wait(tasks)
 
 
-async def finish(cleanup: Coroutine[Any, Any, T]) -> T:
+async def finish(cleanup: "Coroutine[Any, Any, T] | asyncio.Future[T]") -> T:
     """Run a cleanup to its end however often the caller is cancelled meanwhile; then let the cancellation through."""
     task = asyncio.ensure_future(cleanup)
     interrupted: asyncio.CancelledError | None = None
@@ -47,14 +49,44 @@ async def finish(cleanup: Coroutine[Any, Any, T]) -> T:
     return task.result()
 
 
-async def side_by_side(work: Callable[[], Coroutine[Any, Any, None]], workers: int) -> None:
-    """Run several workers; the first error of one ends them all and comes out as it was."""
+async def run_all(
+    items: Iterable[T],
+    work: Callable[[T], Coroutine[Any, Any, R]],
+    at_once: int,
+    done: Callable[[T, R], object] | None = None,
+    room: asyncio.Semaphore | None = None,
+) -> None:
+    """Work on all items, so many at once; the next one is taken when there is a slot for it.
+
+    `done` is called with each result, one after the other. The first error, of work or of `done`, ends all of it and
+    comes out as it was. With `room`, each item takes up a place of it, which whoever uses the result gives back.
+    """
+    due, running, over = iter(items), 0, False
+    ended: asyncio.Queue[tuple[T, asyncio.Task[R]]] = asyncio.Queue()
     try:
         async with asyncio.TaskGroup() as group:
-            for _ in range(workers):
-                group.create_task(work())
+            while running or not over:
+                if over or running == at_once:
+                    item, task = await ended.get()
+                    running -= 1
+                    if done is not None and not task.cancelled():
+                        done(item, task.result())
+                    continue
+                if room is not None:
+                    await room.acquire()
+                try:
+                    item = next(due)
+                except StopIteration:
+                    over = True
+                    continue
+                running += 1
+                group.create_task(work(item)).add_done_callback(partial(_put, ended, item))
     except BaseExceptionGroup as errors:
         raise first_error(errors) from None
+
+
+def _put(ended: "asyncio.Queue[tuple[T, asyncio.Task[R]]]", item: T, task: "asyncio.Task[R]") -> None:
+    ended.put_nowait((item, task))
 
 
 def first_error(errors: BaseExceptionGroup[BaseException]) -> BaseException:

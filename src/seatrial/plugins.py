@@ -1,4 +1,4 @@
-"""Plug-ins by entry point. Ours register in the same way as those of strangers."""
+"""Plug-ins by entry point. Built-ins register in the same way as those of other packages."""
 
 from functools import lru_cache
 from importlib.metadata import entry_points

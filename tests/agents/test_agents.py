@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from seatrial.agents.api import ENTRY_POINTS, AgentContext, make_agent, why_declined
+from seatrial.agents.builtin import NoopAgent
 from seatrial.agents.environ import agent_variables
-from seatrial.agents.noop import NoopAgent
 from seatrial.errors import AgentSetupError, UsageError
 from seatrial.model.job import AgentOptions
 from seatrial.plugins import plugin_names

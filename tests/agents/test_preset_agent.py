@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seatrial.agents.api import AgentContext, AgentLaunch, make_agent, with_own_setup
-from seatrial.agents.preset_agent import PresetAgent, fill
+from seatrial.agents.preset_agent import PresetAgent, fill, merged, settings_text
 from seatrial.agents.presets import as_json, find_preset
 from seatrial.errors import AgentSetupError, UsageError
 from seatrial.model.job import AgentLayer, AgentOptions
@@ -186,3 +186,28 @@ def test_its_commands_are_shell_lines():
 def test_a_job_with_a_preset_that_nobody_wrote_is_refused():
     with pytest.raises(UsageError, match="the preset of the agent 'codex': version: Field required"):
         make_agent(AgentOptions(name="codex", preset={"name": "codex"}))
+
+
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
+VALUES = st.recursive(
+    TEXTS | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=8,
+)
+SETTINGS = st.dictionaries(TEXTS, VALUES, max_size=4)
+
+
+@given(SETTINGS)
+def test_a_file_says_what_was_meant(settings):
+    assert tomli.loads(settings_text("config.toml", settings)) == settings
+    assert json.loads(settings_text("settings.json", settings)) == settings
+
+
+def test_what_is_nothing_has_no_place_in_toml():
+    assert settings_text("a.toml", {"a": None, "b": {"c": None, "d": 1}}) == "[b]\nd = 1\n"
+
+
+def test_tables_are_merged_and_all_else_is_replaced():
+    below = {"a": {"b": 1, "c": [1]}, "d": "x"}
+    assert merged(below, {"a": {"c": [2], "e": 3}, "d": {"f": 4}}) == {"a": {"b": 1, "c": [2], "e": 3}, "d": {"f": 4}}
+    assert below == {"a": {"b": 1, "c": [1]}, "d": "x"}

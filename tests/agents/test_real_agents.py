@@ -19,7 +19,7 @@ from seatrial.gateway.calls import read_calls
 from seatrial.gateway.upstreams.open import make_upstream
 from seatrial.jobs.api import JobOutcome, prepare_job, run_prepared
 from seatrial.model.job import AgentOptions, JobSpec, ModelOptions, TrialOptions
-from seatrial.model.trace import Dialect
+from seatrial.model.trace import DialectName
 from tests.conftest import REPOSITORY
 from tests.gateway.gateways import open_gateway
 
@@ -35,8 +35,8 @@ class Real(NamedTuple):
     name: str
     tool: str
     argument: str
-    dialect: Dialect
-    foreign: Dialect
+    dialect: DialectName
+    foreign: DialectName
     hands_in: str | None = None
 
 
@@ -106,12 +106,14 @@ def check(agent: Real, outcome: JobOutcome) -> Path:
     return folder
 
 
+@pytest.mark.whole
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("agent", AGENTS[:2], ids=lambda agent: agent.name)
 def test_an_agent_solves_a_task_in_its_own_dialect(agent, script, tmp_path):
     check(agent, asyncio.run(run_job(agent, f"scripted:{script}", tmp_path / "job")))
 
 
+@pytest.mark.whole
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.name)
 def test_an_agent_solves_a_task_with_a_model_of_another_dialect_and_again_from_its_recording(agent, script, tmp_path):
@@ -154,6 +156,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.whole
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("agent", AGENTS[:2], ids=lambda agent: agent.name)
 def test_an_agent_uses_a_tool_of_its_task(agent, script, make_task, tmp_path):

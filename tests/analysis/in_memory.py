@@ -7,7 +7,7 @@ from typing import Any
 from seatrial.analysis.arms import Arm, arms_of
 from seatrial.analysis.loaded import LoadedJob
 from seatrial.model.job import AgentOptions, JobFile, JobSpec, LockedTask, TaskLabels
-from seatrial.model.record import Outcome
+from seatrial.model.outcome import Outcome
 from seatrial.store.index import TrialEntry
 from seatrial.store.job_store import JobStore
 from tests.cli.job_folders import BEGUN, DIGEST

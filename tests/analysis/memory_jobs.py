@@ -6,7 +6,7 @@ from typing import Any
 
 from seatrial.analysis.loaded import LoadedJob
 from seatrial.model.job import AgentOptions, JobFile, LockedTask, TaskLabels
-from seatrial.model.record import Outcome
+from seatrial.model.outcome import Outcome
 from seatrial.store.index import TrialEntry
 from seatrial.store.job_store import JobStore
 from tests.jobs.samples import DIGEST, job_file

@@ -5,13 +5,10 @@ import datetime as dt
 import pytest
 
 from seatrial.analysis.arms import arms_of
-from seatrial.analysis.comparability import comparability
+from seatrial.analysis.comparability import LOOKED_AT, comparability
 from seatrial.analysis.loaded import load_job
-from seatrial.analysis.settings import LOOKED_AT
-from seatrial.model.imported import ImportedJob
 from seatrial.model.job import AgentOptions, ModelOptions, TrialOptions
-from seatrial.model.record import LimitSpec, Provenance, SandboxRef, VerifierRun
-from seatrial.model.regrade import FirstVerdict, Regrade
+from seatrial.model.record import FirstVerdict, ImportedJob, LimitSpec, Provenance, Regrade, SandboxRef, VerifierRun
 from tests.analysis.in_memory import entries, entry, job
 from tests.cli.job_folders import BEGUN, DIGEST, make_job, record
 

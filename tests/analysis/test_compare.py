@@ -1,9 +1,22 @@
 """`seatrial.compare` takes folders, loaded jobs and agents of them, and all say the same."""
 
+from dataclasses import replace
+
 import pytest
 
 import seatrial
+from seatrial.analysis.compare import (
+    GateResult,
+    compare_arms,
+    dimension_differences,
+    group_differences,
+    judge_gate,
+    measured_differences,
+    worst_verdict,
+)
 from seatrial.errors import JobError, UsageError
+from seatrial.model.job import TaskLabels
+from tests.analysis.in_memory import arms, entries, entry, job
 from tests.cli.job_folders import make_job, record
 
 TASKS = [f"t{number}" for number in range(6)]
@@ -65,3 +78,193 @@ def test_levels_and_seeds_without_a_meaning_are_refused(jobs, wrong):
     (name,) = wrong
     with pytest.raises(UsageError, match=f"the {name} is .*, expected a"):
         seatrial.compare(*jobs, **wrong)
+
+
+def compared(first, second, **options):
+    return compare_arms(*arms(job("x", entries(first)), job("y", entries(second))), **options)
+
+
+def tasks(count, reward):
+    return {f"t{index:02}": [reward] for index in range(count)}
+
+
+def test_only_tasks_that_both_were_judged_on_count():
+    found = compared({"a": [1.0, 0.0], "b": [1.0], "c": [None]}, {"a": [1.0], "c": [1.0], "d": [1.0]})
+    assert [(pair.task_id, pair.first, pair.second) for pair in found.pairs] == [("a", 0.5, 1.0)]
+    assert compared({"a": [1.0]}, {"b": [1.0]}).paired is None
+
+
+@pytest.mark.parametrize(
+    ("count", "first", "second", "verdict"),
+    [
+        (20, 0.0, 1.0, "better"),
+        (20, 1.0, 0.0, "worse"),
+        (20, 0.5, 0.5, "no difference seen"),
+        (5, 0.0, 1.0, "inconclusive"),
+        (6, 0.0, 1.0, "better"),
+        (8, 0.0, 1.0, "better"),
+        (0, 0.0, 1.0, "inconclusive"),
+    ],
+)
+def test_the_verdict(count, first, second, verdict):
+    assert compared(tasks(count, first), tasks(count, second)).verdict == verdict
+
+
+def test_a_difference_is_believed_only_where_interval_and_p_value_both_speak_for_it():
+
+    better = compared(tasks(20, 0.0), tasks(20, 1.0))
+    assert better.paired is not None
+    assert replace(better, adjusted_p=0.2).verdict == "no difference seen"
+    wide = replace(better, paired=replace(better.paired, low=-0.1))
+    assert wide.verdict == "inconclusive"
+
+
+def test_flips_name_the_trials_that_show_them_first():
+    found = compared(
+        {"gain": [1.0, 0.0, 0.0], "same": [1.0], "drop": [1.0, 1.0], "half": [1.0, 0.0]},
+        {"gain": [0.0, 1.0, 1.0], "same": [1.0], "drop": [0.9, 0.0], "half": [0.0, 0.0]},
+    )
+    (gained,), (dropped,) = found.gained, found.dropped
+    assert gained.task_id == "gain"
+    assert gained.first[0] == "gain.oracle.2"
+    assert gained.second == ("gain.oracle.2", "gain.oracle.3", "gain.oracle.1")
+    assert (dropped.task_id, len(dropped.first), len(dropped.second)) == ("drop", 2, 2)
+
+
+def test_wins_and_losses_are_in_the_order_of_their_size():
+    found = compared({"a": [0.5], "b": [0.0], "c": [1.0]}, {"a": [0.6], "b": [1.0], "c": [0.2]})
+    assert [pair.task_id for pair in found.won] == ["b", "a"]
+    assert [pair.task_id for pair in found.lost] == ["c"]
+
+
+def test_tasks_of_one_family_are_no_more_than_one_when_it_is_asked_so():
+    first, second = tasks(20, 0.0), tasks(20, 1.0)
+    families = dict.fromkeys(first, "one")
+    found = compare_arms(*arms(job("x", entries(first)), job("y", entries(second))), families=families)
+    assert (found.family_count, found.too_few, found.verdict) == (1, True, "inconclusive")
+    half = dict.fromkeys(list(first)[10:], "t00")  # a family with the name of a task is not that task
+    assert compare_arms(*arms(job("x", entries(first)), job("y", entries(second))), families=half).family_count == 11
+
+
+def test_mcnemar_is_the_sign_flip_test_of_one_binary_trial_each():
+    first = {f"t{index}": [float(index < 20)] for index in range(60)}
+    many = compared(first, {task: [float(task == "t1")] for task in first})
+    assert many.paired is not None
+    assert (many.paired.wins, many.paired.losses) == (0, 19)
+    assert many.mcnemar_p == many.paired.p_value == 2 / 2**19
+    more = compared(
+        {task: [0.0] for task in first}, {task: [float(index % 3 == 0)] for index, task in enumerate(first)}
+    )
+    assert more.mcnemar_p == pytest.approx(2 / 2**20)
+    assert compared({"a": [0.5]}, {"a": [1.0]}).mcnemar_p is None
+    assert compared({"a": [0.0, 1.0]}, {"a": [1.0]}).mcnemar_p is None
+
+
+def contrasts_compared(first, second, **more):
+    return compare_arms(*arms(job("x", first, **more), job("y", second, **more)))
+
+
+def test_only_parts_that_both_have_are_compared_and_only_where_both_have_them():
+    first = [entry("a", 0.5, dimensions={"speed": 0.5, "own": 1.0}), entry("b", 0.5, dimensions={"speed": 0.0})]
+    second = [entry("a", 1.0, dimensions={"speed": 1.0, "new": 1.0}), entry("b", 1.0)]
+    (part,) = dimension_differences(contrasts_compared(first, second))
+    assert (part.name, part.first, part.second, part.tasks) == ("speed", 0.5, 1.0, 1)
+
+
+def test_differences_by_label_leave_out_tasks_without_one():
+    labels = {"a": TaskLabels(category="x", tags=("p", "q")), "b": TaskLabels(category="y", tags=("q",))}
+    first = [entry(task, 0.0) for task in "abc"]
+    found = contrasts_compared(first, [entry("a", 1.0), entry("b", 0.5), entry("c", 1.0)], labels=labels)
+    by_category = {part.name: (part.difference, part.tasks) for part in group_differences(found, "category")}
+    assert by_category == {"x": (1.0, 1), "y": (0.5, 1)}
+    assert {part.name: part.tasks for part in group_differences(found, "tag")} == {"p": 1, "q": 2}
+    assert group_differences(found, "difficulty") == []
+
+
+def test_the_part_that_is_all_of_it_has_the_interval_of_the_whole():
+    labels = {f"t{index}": TaskLabels(category="x") for index in range(10)}
+    first = [entry(task, float(index % 2)) for index, task in enumerate(labels)]
+    found = contrasts_compared(
+        first, [entry(task, float(index % 3 > 0)) for index, task in enumerate(labels)], labels=labels
+    )
+    (part,) = group_differences(found, "category")
+    assert found.paired is not None
+    assert (part.difference, part.low, part.high) == (found.paired.difference, found.paired.low, found.paired.high)
+
+
+def test_amounts_are_means_over_the_tasks_where_both_know_them_of_every_trial():
+    first = [entry("a", 1.0, cost_usd=1.0), entry("a", 1.0, attempt=2, cost_usd=3.0), entry("b", 1.0, cost_usd=9.0)]
+    second = [entry("a", 1.0, cost_usd=5.0), entry("b", 1.0, cost_usd=1.0), entry("b", 1.0, attempt=2)]
+    cost, time = measured_differences(contrasts_compared(first, second))
+    assert (cost.name, cost.unit, cost.amounts.tasks) == ("cost", "USD", 1)
+    assert (cost.amounts.first, cost.amounts.second, cost.amounts.difference) == (2.0, 5.0, 3.0)
+    assert cost.amounts.low is cost.amounts.high is None  # one task has no interval
+    assert (time.name, time.amounts.tasks, time.amounts.low, time.amounts.high) == ("whole time", 2, 0.0, 0.0)
+
+
+def comparison(difference, low, high):
+    made = compare_arms(*arms(job("x", entries({"a": [1.0]})), job("y", entries({"a": [1.0]}))))
+    assert made.paired is not None
+    return replace(made, paired=replace(made.paired, difference=difference, low=low, high=high))
+
+
+def gate_compared(*differences):
+    """Of as many tasks."""
+    first, second = ({f"t{at}": [max(0.0, sign * each)] for at, each in enumerate(differences)} for sign in (-1, 1))
+    return compare_arms(*arms(job("x", entries(first)), job("y", entries(second))))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [
+        (0.01, 0.1, "not worse"),
+        (-0.02, 0.1, "not worse"),
+        (-0.0201, 0.1, "inconclusive"),
+        (-0.2, -0.02, "inconclusive"),
+        (-0.2, -0.0201, "worse"),
+    ],
+)
+def test_the_interval_decides(low, high, verdict):
+    assert judge_gate(comparison((low + high) / 2, low, high), 0.02).verdict == verdict
+
+
+@pytest.mark.parametrize(("differences", "margin"), [((1.0, 0.0, 0.0, -1.0, 0.0), 0.1), ((0.0,) * 7, 0.05)])
+def test_so_many_tasks_decide(differences, margin):
+    """The interval has to lie beyond the margin not only on average, but four times out of five."""
+    found = judge_gate(gate_compared(*differences), margin)
+    assert found.verdict == "inconclusive"
+    assert found.needed is not None
+    times = found.needed // len(differences) + 1
+    assert judge_gate(gate_compared(*(differences * times)), margin).verdict == "not worse"
+    assert judge_gate(gate_compared(*(differences * (times // 4))), margin).verdict == "inconclusive"
+
+
+def test_where_no_task_differs_as_many_are_named_as_it_takes():
+    assert judge_gate(gate_compared(*[0.0] * 30), 0.02).needed == 169
+    assert [judge_gate(gate_compared(*[0.0] * tasks), 0.02).verdict for tasks in (168, 169)] == [
+        "inconclusive",
+        "not worse",
+    ]
+
+
+def test_a_difference_at_the_margin_but_for_rounding_is_at_the_margin():
+    found = gate_compared(*[-0.2, 0.0] * 5, -0.1)
+    assert judge_gate(found, 0.1) == GateResult("inconclusive", 0.1)
+    assert judge_gate(gate_compared(*[0.1 - 0.3, 0.0] * 5), 0.1) == GateResult("inconclusive", 0.1)
+
+
+def test_what_is_not_decided_takes_more_tasks_than_there_were():
+    made = gate_compared(*[0.9] * 10)
+    assert made.paired is not None
+    undecided = replace(made, paired=replace(made.paired, low=-0.03))
+    assert judge_gate(undecided, 0.02).needed == 11
+
+
+def test_nothing_in_common_is_inconclusive():
+    found = compare_arms(*arms(job("x", entries({"a": [1.0]})), job("y", entries({"b": [1.0]}))))
+    assert judge_gate(found, 0.02) == GateResult("inconclusive", 0.02)
+
+
+def test_all_gates_have_to_be_passed():
+    results = [GateResult("not worse", 0.02), GateResult("inconclusive", 0.02), GateResult("worse", 0.02)]
+    assert [worst_verdict(results[:count]) for count in (1, 2, 3)] == ["not worse", "inconclusive", "worse"]

@@ -2,11 +2,11 @@
 
 import pytest
 
-from seatrial.analysis.compare_jobs import CompareOptions, compare_jobs
-from seatrial.analysis.comparison_json import set_json
+from seatrial.analysis.compare import CompareOptions, compare_jobs
+from seatrial.cli.compare_command import set_json
 from seatrial.errors import JobError
-from seatrial.model.imported import ImportedJob
 from seatrial.model.job import TrialOptions
+from seatrial.model.record import ImportedJob
 from tests.analysis.in_memory import entries, job
 
 TASKS = {"a": [1.0], "b": [0.0]}

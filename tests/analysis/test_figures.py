@@ -3,17 +3,27 @@
 import pytest
 
 from seatrial.analysis.arms import arms_of
-from seatrial.analysis.figures import Times, attempts_asked, corrected_of, figures_of, times_of
+from seatrial.analysis.figures import (
+    RunningMean,
+    Times,
+    Trials,
+    attempts_asked,
+    corrected_of,
+    figures_of,
+    format_mean,
+    mean_over_tasks,
+    times_of,
+)
 from seatrial.analysis.loaded import load_job
 from seatrial.model.record import ModelUsage
-from seatrial.stats.attempts import Stability
+from seatrial.stats.estimates import Stability
 from tests.analysis.in_memory import entry
 from tests.cli.job_folders import BROKEN, make_job, record
 
 
 def figures(folder, *records, clusters=None):
     make_job(folder, *records, attempts=4)
-    return figures_of(arms_of([load_job(folder)])[0], clusters=clusters)
+    return figures_of(arms_of([load_job(folder)])[0].selected, clusters=clusters)
 
 
 def attempts(task, *results, **more):
@@ -22,12 +32,11 @@ def attempts(task, *results, **more):
 
 def test_tasks_count_alike_however_often_they_were_judged(tmp_path):
     found = figures(tmp_path / "job", *attempts("a", 1.0, 1.0, 0.0), *attempts("b", 0.0, BROKEN), *attempts("c", 1.0))
-    assert found.mean
-    assert found.pass_rate
-    assert found.mean.value == pytest.approx((2 / 3 + 0 + 1) / 3)
-    assert (found.mean.groups, found.mean.values) == (3, 5)
-    assert found.pass_rate.value == pytest.approx(found.mean.value)
-    assert found.pass_at[1].value == pytest.approx(found.mean.value)
+    assert found.estimate
+    assert found.mean == found.estimate.value == pytest.approx((2 / 3 + 0 + 1) / 3)
+    assert (found.estimate.groups, found.estimate.values) == (3, 5)
+    assert found.pass_rate == pytest.approx(found.mean)
+    assert found.pass_at[1].value == pytest.approx(found.mean)
     assert {k: round(each.value, 4) for k, each in found.pass_at.items()} == {1: 0.5556, 2: 1.0, 3: 1.0}
     assert {k: round(each.value, 4) for k, each in found.pass_all.items()} == {1: 0.5556, 2: 0.3333, 3: 0.0}
     assert found.stability == Stability(tasks=3, always=1, never=1, flaky=1)
@@ -53,8 +62,8 @@ def test_what_failed_is_paid_for_too(tmp_path):
 
 def test_tasks_of_one_family_say_less_than_as_many_others(tmp_path):
     tasks = [*attempts("a1", 1.0), *attempts("a2", 1.0), *attempts("b1", 0.0), *attempts("b2", 0.0)]
-    alone = figures(tmp_path / "alone", *tasks).mean
-    together = figures(tmp_path / "together", *tasks, clusters={"a1": "a", "a2": "a", "b1": "b", "b2": "b"}).mean
+    alone = figures(tmp_path / "alone", *tasks).estimate
+    together = figures(tmp_path / "together", *tasks, clusters={"a1": "a", "a2": "a", "b1": "b", "b2": "b"}).estimate
     assert alone
     assert together
     assert together.value == alone.value
@@ -65,7 +74,10 @@ def test_families_count_together_in_pass_at_k_too(tmp_path):
     tasks = [*attempts("a1", 1.0, 1.0), *attempts("a2", 1.0, 1.0), *attempts("b1", 0.0, 0.0), *attempts("b2", 0.0, 0.0)]
     alone = figures(tmp_path / "alone", *tasks)
     together = figures(tmp_path / "together", *tasks, clusters={"a1": "a", "a2": "a", "b1": "b", "b2": "b"})
-    assert (alone.pass_at[1], alone.pass_at[2].low) == (alone.pass_rate, alone.pass_rate and alone.pass_rate.low)
+    assert (alone.pass_at[1], alone.pass_at[2].low) == (
+        alone.pass_estimate,
+        alone.pass_estimate and alone.pass_estimate.low,
+    )
     assert together.pass_at[2].low == together.pass_all[2].low == together.pass_at[1].low
     assert together.pass_at[2].low < alone.pass_at[2].low
 
@@ -86,7 +98,7 @@ def test_ks_are_powers_of_two_and_the_most_attempts(judged, ks):
 def test_what_is_not_sure_opens_the_mean(tmp_path):
     trials = [*attempts("a", 1.0, BROKEN), record("b", 0.0, disputed_reward=1.0)]
     make_job(tmp_path / "job", *trials, attempts=2)
-    found = corrected_of(arms_of([load_job(tmp_path / "job")])[0])
+    found = corrected_of(arms_of([load_job(tmp_path / "job")])[0].selected)
     assert found
     assert (found.lowest.value, found.highest.value) == (0.25, 1.0)
     assert (found.trials, found.unsure) == (3, 2)
@@ -96,4 +108,34 @@ def test_a_task_is_not_of_the_family_that_has_its_name(tmp_path):
     make_job(tmp_path / "x", *(record(f"t{index}", float(index % 2)) for index in range(6)))
     (arm,) = arms_of([load_job(tmp_path / "x")])
     pair = {"t0": "pair", "t2": "pair"}
-    assert figures_of(arm, clusters=pair) == figures_of(arm, clusters=dict.fromkeys(pair, "t1"))
+    assert figures_of(arm.selected, clusters=pair) == figures_of(arm.selected, clusters=dict.fromkeys(pair, "t1"))
+
+
+@pytest.mark.parametrize(
+    ("mean", "spec", "shown"),
+    [
+        (1.0, ".3f", "1.000"),
+        (0.9996, ".3f", "<1.000"),
+        (0.9994, ".3f", "0.999"),
+        (0.9999999, ".1%", "<100.0%"),
+        (0.99996, ".4g", "<1"),
+        (0.5, ".1%", "50.0%"),
+        (1.2, ".3f", "1.200"),
+        (None, ".3f", "-"),
+    ],
+)
+def test_rounding_makes_no_mean_a_1(mean, spec, shown):
+    assert format_mean(mean, spec) == shown
+
+
+def test_a_running_mean_is_over_tasks_and_exact():
+    running = RunningMean()
+    rewards = [("a", 1.0), ("a", 1.0), ("b", 0.0), ("a", 0.1)]
+    for count, (task, reward) in enumerate(rewards, start=1):
+        running.add(task, reward)
+        assert running.value == pytest.approx(mean_over_tasks(rewards[:count]))
+
+
+def test_rewards_beyond_0_and_1_have_a_mean_and_no_interval():
+    found = figures_of(Trials([entry("a", 2.0), entry("b", -1.0)], planned=2))
+    assert (found.mean, found.estimate, found.interval) == (0.5, None, None)

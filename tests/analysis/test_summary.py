@@ -1,45 +1,30 @@
 """Summaries: only judged trials are in a mean, and every denominator is there."""
 
 import json
-from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seatrial.analysis.gathered import UsageTotal
+from seatrial.analysis.figures import OUTCOMES, SCORED, UsageTotal
 from seatrial.analysis.summary import planned_trials, summarise, summarise_job, summary_json
-from seatrial.analysis.tally import OUTCOMES, SCORED
 from seatrial.model.job import AgentOptions, LeftOut
-from seatrial.model.record import Outcome
+from seatrial.model.outcome import Outcome
+from seatrial.store.index import TrialEntry
 from tests.jobs.samples import NOOP, job_file
 
 
-@dataclass(frozen=True)
-class Trial:
-    agent: str
-    outcome: Outcome
-    reward: float | None
-    model_calls: int | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cost_usd: float | None = None
-    prices: str | None = None
-    disputed_reward: float | None = None
-    put_back: int = 0
-    task_id: str = "t"
-    broken: bool = False
-    warnings: tuple[str, ...] = ()
-    trial_id: str = "t.a.1"
-    failure: str | None = None
-    revision: int = 0
-    first_outcome: Outcome | None = None
-    first_reward: float | None = None
-    first_broken: bool = False
+def make_trial(
+    agent: str, outcome: Outcome, reward: float | None, *used: Any, task_id: str = "t", **more: Any
+) -> TrialEntry:
+    named = dict(zip(("model_calls", "input_tokens", "output_tokens", "cost_usd"), used, strict=False))
+    entry = TrialEntry("t.a.1", task_id, agent, 1, outcome, reward, 1, None, None, None)
+    return entry._replace(**named, **more)
 
 
 def trials(agent="a", **rewards):
-    return [Trial(agent, outcome, reward) for outcome in OUTCOMES for reward in rewards.get(outcome, [])]
+    return [make_trial(agent, outcome, reward) for outcome in OUTCOMES for reward in rewards.get(outcome, [])]
 
 
 def test_a_mean_is_over_scored_trials_only():
@@ -106,9 +91,9 @@ def test_as_json_everything_is_there():
 
 def test_trials_that_were_judged_again_count_by_their_newest_verdict_beside_the_mean_they_had():
     entries = [
-        Trial("a", "pass", 1.0, revision=2, first_outcome="fail", first_reward=0.0),
-        Trial("a", "fail", 0.0),
-        Trial("a", "pass", 1.0, revision=1, first_outcome="infrastructure_error"),
+        make_trial("a", "pass", 1.0, revision=2, first_outcome="fail", first_reward=0.0),
+        make_trial("a", "fail", 0.0),
+        make_trial("a", "pass", 1.0, revision=1, first_outcome="infrastructure_error"),
     ]
     tally = summarise(entries, {"a": 3}).total
     assert tally.mean == pytest.approx(2 / 3)
@@ -117,9 +102,9 @@ def test_trials_that_were_judged_again_count_by_their_newest_verdict_beside_the_
 
 def test_what_a_broken_verifier_said_is_in_no_mean_before_it_was_repaired():
     entries = [
-        Trial("a", "pass", 1.0, task_id="x", revision=1, first_outcome="verifier_error", first_broken=True),
-        Trial("a", "pass", 1.0, task_id="x"),
-        Trial("a", "partial", 0.5, task_id="y"),
+        make_trial("a", "pass", 1.0, task_id="x", revision=1, first_outcome="verifier_error", first_broken=True),
+        make_trial("a", "pass", 1.0, task_id="x"),
+        make_trial("a", "partial", 0.5, task_id="y"),
     ]
     tally = summarise(entries, {"a": 3}).total
     assert (tally.scored, tally.first_mean) == (3, 0.5)
@@ -128,11 +113,11 @@ def test_what_a_broken_verifier_said_is_in_no_mean_before_it_was_repaired():
 def test_a_verifier_without_a_verdict_has_none_for_anybody():
     """Neither for those it was silent about nor for those it was content with: the mean would be one-sided."""
     entries = [
-        Trial("a", "pass", 1.0, task_id="x"),
-        Trial("a", "verifier_error", 0.0, task_id="x", broken=True),
-        Trial("b", "pass", 1.0, task_id="x"),
-        Trial("a", "infrastructure_error", None, task_id="x"),
-        Trial("a", "fail", 0.0, task_id="y"),
+        make_trial("a", "pass", 1.0, task_id="x"),
+        make_trial("a", "verifier_error", 0.0, task_id="x", broken=True),
+        make_trial("b", "pass", 1.0, task_id="x"),
+        make_trial("a", "infrastructure_error", None, task_id="x"),
+        make_trial("a", "fail", 0.0, task_id="y"),
     ]
     summary = summarise(entries, {"a": 4, "b": 1})
     assert (summary.agents["a"].mean, summary.agents["a"].scored, summary.agents["a"].invalid) == (0.0, 1, 2)
@@ -143,10 +128,10 @@ def test_a_verifier_without_a_verdict_has_none_for_anybody():
 
 def test_disputed_verdicts_have_a_mean_of_their_own_and_change_no_other():
     entries = [
-        Trial("a", "fail", 0.0, disputed_reward=1.0, put_back=3),
-        Trial("a", "pass", 1.0, put_back=1),
-        Trial("a", "fail", 0.0),
-        Trial("a", "verifier_error", 0.0, disputed_reward=1.0),
+        make_trial("a", "fail", 0.0, disputed_reward=1.0, put_back=3),
+        make_trial("a", "pass", 1.0, put_back=1),
+        make_trial("a", "fail", 0.0),
+        make_trial("a", "verifier_error", 0.0, disputed_reward=1.0),
     ]
     tally = summarise(entries, {"a": 4}).total
     assert tally.mean == pytest.approx(1 / 3)
@@ -156,9 +141,9 @@ def test_disputed_verdicts_have_a_mean_of_their_own_and_change_no_other():
 
 def test_trials_are_counted_by_what_they_are_warned_of_and_scored_all_the_same():
     entries = [
-        Trial("a", "fail", 0.0, warnings=("no_model_call",)),
-        Trial("a", "pass", 1.0, warnings=("no_model_call",)),
-        Trial("b", "fail", 0.0, warnings=("agent_not_started",)),
+        make_trial("a", "fail", 0.0, warnings=("no_model_call",)),
+        make_trial("a", "pass", 1.0, warnings=("no_model_call",)),
+        make_trial("b", "fail", 0.0, warnings=("agent_not_started",)),
     ]
     summary = summarise(entries, {"a": 2, "b": 1})
     assert summary.agents["a"].mean == 0.5
@@ -168,9 +153,9 @@ def test_trials_are_counted_by_what_they_are_warned_of_and_scored_all_the_same()
 
 def test_what_models_used_is_summed_over_judged_and_failed_trials():
     entries = [
-        Trial("a", "pass", 1.0, 2, 100, 10, 0.25),
-        Trial("a", "infrastructure_error", None, 1, 50, 5, 0.5),
-        Trial("b", "fail", 0.0),
+        make_trial("a", "pass", 1.0, 2, 100, 10, 0.25),
+        make_trial("a", "infrastructure_error", None, 1, 50, 5, 0.5),
+        make_trial("b", "fail", 0.0),
     ]
     summary = summarise(entries, {"a": 2, "b": 1})
     assert summary.agents["a"].usage == UsageTotal(2, 3, 150, 15, 0.75)
@@ -183,13 +168,13 @@ def test_what_models_used_is_summed_over_judged_and_failed_trials():
     ("calls", "cost"), [(1, None), (0, 0.25)], ids=["a call without a price", "no call, so nothing to pay"]
 )
 def test_a_sum_of_money_is_known_only_if_all_of_it_is(calls, cost):
-    entries = [Trial("a", "pass", 1.0, 2, 100, 10, 0.25), Trial("a", "fail", 0.0, calls, 0, 0, None)]
+    entries = [make_trial("a", "pass", 1.0, 2, 100, 10, 0.25), make_trial("a", "fail", 0.0, calls, 0, 0, None)]
     usage = summarise(entries, {"a": 2}).total.usage
     assert usage is not None
     assert usage.cost_usd == cost
 
 
-@given(st.lists(st.builds(Trial, st.sampled_from("ab"), st.sampled_from(OUTCOMES), st.floats(0.0, 1.0))))
+@given(st.lists(st.builds(make_trial, st.sampled_from("ab"), st.sampled_from(OUTCOMES), st.floats(0.0, 1.0))))
 def test_unscored_trials_change_no_mean(entries):
     summary = summarise(entries, {"a": 5, "b": 5})
     judged = summarise([entry for entry in entries if entry.outcome in SCORED], {"a": 5, "b": 5})
@@ -216,7 +201,9 @@ def test_what_is_left_out_is_not_planned_and_is_counted():
 
 
 def test_tasks_whose_own_solution_needs_its_system_are_named():
-    trials = [Trial("x", "pass", 1.0, task_id=task, warnings=("needs_system_of_agent",)) for task in ("b", "a", "b")]
-    summary = summarise([*trials, Trial("x", "pass", 1.0, task_id="c")], {})
+    trials = [
+        make_trial("x", "pass", 1.0, task_id=task, warnings=("needs_system_of_agent",)) for task in ("b", "a", "b")
+    ]
+    summary = summarise([*trials, make_trial("x", "pass", 1.0, task_id="c")], {})
     assert summary.system_tasks == ("a", "b")
     assert summary_json(summary)["system_tasks"] == ["a", "b"]

@@ -10,7 +10,7 @@ import pytest
 
 from seatrial.sandbox.api import Image
 from seatrial.sandbox.engine.backend import EngineBackend
-from seatrial.sandbox.engine.endpoint import Engine
+from seatrial.sandbox.engine.client import Engine
 from tests.attacks.arena import Arena
 from tests.attacks.workshop import lacking, make_workshop
 from tests.docker_daemon import engine_endpoint

@@ -1,15 +1,6 @@
 """Code that Python or pytest loads without anybody asking for it, or in place of what was asked for."""
 
-from tests.attacks.attack import (
-    BY_MODULE,
-    BY_PYTEST,
-    BY_PYTHON,
-    FORGE_PY,
-    Attack,
-    append,
-    judged_by,
-    plant,
-)
+from tests.attacks.attack import BY_MODULE, BY_PYTEST, BY_PYTHON, FORGE_PY, Attack, append, judged_by, plant
 from tests.attacks.workshop import stdlib
 
 STDLIB = stdlib()

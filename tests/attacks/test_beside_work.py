@@ -9,6 +9,7 @@ import pytest
 from tests.attacks.arena import Arena, assert_stopped
 from tests.attacks.attack import FORGE_PY, Attack, judged_by, plant
 from tests.attacks.python_attacks import SITE, STDLIB
+from tests.conftest import sampled
 from tests.sandbox.embedded.support import needs_root
 
 pytestmark = needs_root
@@ -65,7 +66,7 @@ def _generated(seed: int, names: list[str]) -> Attack:
     return Attack(f"{name}, {shape}, {way}", f"mkdir -p {place}; {_SHAPES[shape](place, name)}", against)
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", sampled(range(16)))
 def test_whatever_stands_in_front_of_a_module_of_the_image_is_hidden(
     stocked: tuple[Arena, list[str]], seed: int
 ) -> None:

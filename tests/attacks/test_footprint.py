@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -78,6 +79,7 @@ def _of_image(arena: Arena) -> dict[str, str]:
     return found
 
 
+@pytest.mark.whole
 def test_the_verifiers_footprint_is_the_images(arena: Arena) -> None:
     """A real sandbox for each example, so there are few; they have several files each."""
     original = _of_image(arena)

@@ -14,6 +14,7 @@ import pytest
 from tests.attacks.arena import NAMING, Arena
 from tests.attacks.attack import FORGE_PY, FORGE_SH, Attack, judged_by, plant
 from tests.attacks.workshop import PYTHON, stdlib
+from tests.conftest import sampled
 from tests.sandbox.embedded.support import needs_root
 from tests.trial.support import Ran
 
@@ -110,7 +111,7 @@ def assert_named(ran: Ran) -> None:
 MODULES = _draw_modules()
 
 
-@pytest.mark.parametrize("drawn", MODULES, ids=str)
+@pytest.mark.parametrize("drawn", sampled(MODULES), ids=str)
 def test_a_module_of_the_images_name_is_not_believed_wherever_it_is(arena: Arena, drawn: Drawn) -> None:
     assert_named(arena.play(drawn.attack))
 
@@ -155,7 +156,7 @@ def _draw_settings() -> list[Drawn]:
 SETTINGS = _draw_settings()
 
 
-@pytest.mark.parametrize("drawn", SETTINGS, ids=str)
+@pytest.mark.parametrize("drawn", sampled(SETTINGS), ids=str)
 def test_settings_that_a_tool_reads_by_itself_are_not_believed(arena: Arena, drawn: Drawn) -> None:
     ran = arena.play(drawn.attack)
     assert_named(ran)

@@ -11,6 +11,7 @@ import pytest
 from tests.attacks.arena import Arena, assert_stopped
 from tests.attacks.attack import BY_PYTEST, BY_PYTHON, FORGE_PY, Attack, append, judged_by, plant, program
 from tests.attacks.python_attacks import SITE, STDLIB, compiled
+from tests.conftest import sampled
 from tests.docker_daemon import needs
 from tests.sandbox.embedded.support import needs_root
 from tests.trial.support import ANSWER
@@ -70,7 +71,7 @@ def solved(attack: Attack) -> Attack:
     return replace(attack, command=f"{SOLVE}\n{attack.command}", against={**attack.against, **SOLUTION})
 
 
-@pytest.mark.parametrize("attack", ATTACKS, ids=str)
+@pytest.mark.parametrize("attack", sampled(ATTACKS), ids=str)
 def test_beside_the_solution_s_own_changes_everything_is_the_image_s(arena: Arena, attack: Attack) -> None:
     ran = arena.play(solved(attack))
     assert_stopped(attack, ran)
@@ -78,6 +79,7 @@ def test_beside_the_solution_s_own_changes_everything_is_the_image_s(arena: Aren
     assert ran.run.reference_units == ()
 
 
+@pytest.mark.whole
 def test_links_as_the_solution_s_lead_to_nothing_of_the_agent_s(arena: Arena) -> None:
     solve = f"{plant('/app/jq', SEVEN)}\nln -sf /app/jq {JQ}"
     files = {**BY_JQ, "solution/solve.sh": f"#!/bin/sh\n{solve}\n"}
@@ -101,6 +103,7 @@ def test_and_the_same_work_keeps_its_reward_there(arena: Arena) -> None:
     assert (ran.reward, ran.record.disputed_reward, ran.run.trust) == (1.0, None, "reference")
 
 
+@pytest.mark.whole
 def test_a_survivor_s_files_are_not_compared_for_they_may_change(arena: Arena) -> None:
     stays = "/bin/sh -c 'while sleep 1; do :; done' > /dev/null 2>&1 < /dev/null &"
     ran = arena.play(solved(Attack("kept busy", stays, BY_JQ)))

@@ -8,6 +8,7 @@ import pytest
 from tests.attacks.arena import Arena
 from tests.attacks.attack import BY_PYTHON, FORGE_PY, Attack, judged_by
 from tests.attacks.python_attacks import SITE, STDLIB
+from tests.conftest import sampled
 from tests.sandbox.embedded.support import needs_root
 from tests.trial.support import ANSWER, python_command
 from tests.trial.test_survivors import LEAVE_BEHIND
@@ -37,7 +38,7 @@ def _leave(*paths: str, more: str = "") -> str:
 SYSTEM = (f"{STDLIB}/usercustomize.py", f"{SITE}/sitecustomize.py", f"{SITE}/apport_python_hook.py")
 
 
-@pytest.mark.parametrize("arena", ["root", "userns"], indirect=True)
+@pytest.mark.parametrize("arena", sampled(["root", "userns"]), indirect=True)
 def test_what_is_planted_in_the_system_later_is_not_in_the_verifiers(arena: Arena) -> None:
     ran = arena.play(Attack("late", _leave(*SYSTEM), _SLOW))
     assert ran.reward == 0.0
@@ -51,6 +52,7 @@ def test_what_is_planted_beside_the_work_later_has_the_verifier_run_again_withou
     assert ran.tags >= {"processes_left_running", "changed_during_verification", "hidden_from_verifier"}
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", ["", "(x) S 1", "\\xff"], ids=["empty", "like a line of /proc", "odd bytes"])
 def test_a_survivor_that_calls_itself_strangely_is_kept_out_all_the_same(arena: Arena, name: str) -> None:
     rename = f"import ctypes\nctypes.CDLL(None).prctl(15, {name!r}.encode('latin-1'), 0, 0, 0)"
@@ -59,6 +61,7 @@ def test_a_survivor_that_calls_itself_strangely_is_kept_out_all_the_same(arena: 
     assert "processes_left_running" in ran.tags
 
 
+@pytest.mark.whole
 def test_with_everything_ended_nobody_plants_later(arena: Arena) -> None:
     ran = arena.play(Attack("late", _leave(*SYSTEM, "/app/json.py"), _SLOW), isolation="kill")
     assert (ran.reward, ran.run.isolation) == (0.0, "kill")

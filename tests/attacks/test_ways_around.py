@@ -6,6 +6,7 @@ from tests.attacks.arena import Arena
 from tests.attacks.attack import BY_PYTHON, FORGE_PY, FORGE_SH, Attack, append, judged_by, plant, program
 from tests.attacks.python_attacks import SITE, STDLIB
 from tests.attacks.workshop import OneImage
+from tests.conftest import sampled
 from tests.docker_daemon import needs
 from tests.sandbox.embedded.support import needs_root
 from tests.trial.support import ANSWER, SHELL_TEST, python_command, trial_spec, write_task
@@ -15,13 +16,14 @@ pytestmark = needs_root
 _HOOK = append(f"{STDLIB}/json/__init__.py", FORGE_PY)
 
 
+@pytest.mark.whole
 def test_behind_a_file_that_is_too_large_to_copy_is_the_image(arena: Arena) -> None:
     ran = arena.play(Attack("large", f"truncate -s 5G /usr/huge\n{_HOOK}", BY_PYTHON))
     assert ran.reward == 0.0
     assert ran.tags & {"changes_truncated", "verifier_tools_restored"}
 
 
-@pytest.mark.parametrize("folder", ["/usr", "/etc", "/opt", "/root"])
+@pytest.mark.parametrize("folder", sampled(["/usr", "/etc", "/opt", "/root"]))
 def test_a_folder_of_the_system_that_is_a_link_leads_nowhere(arena: Arena, folder: str) -> None:
     link = f"ln -s /app/away {folder}"
     move = f"cp -a {folder} /app/away; mv {folder} /old 2>/dev/null; /app/away/bin/{link} || {link}"
@@ -87,11 +89,12 @@ def _assert_named(arena: Arena, way: str, first: str = "") -> None:
     assert ran.reward == 0.0 or "output_of_verifier" in ran.tags
 
 
-@pytest.mark.parametrize("way", _WAYS.values(), ids=_WAYS)
+@pytest.mark.parametrize("way", sampled(_WAYS.values()), ids=_WAYS)
 def test_the_expected_answer_is_no_output_whichever_way_it_is_reached(arena: Arena, way: str) -> None:
     _assert_named(arena, way)
 
 
+@pytest.mark.whole
 def test_nor_is_it_where_a_survivor_makes_the_link_for_the_verifier(arena: Arena) -> None:
     wait = "until [ -e /app/begun ]; do :; done"
     link = f"setsid sh -c '{wait}; ln -s /tests/expected {ANSWER}; sleep 1000' >/dev/null 2>&1 &"
@@ -124,8 +127,8 @@ subprocess.run(["pytest", "-q", "-p", "no:cacheprovider"], cwd=folder)
 """
 
 
-@pytest.mark.parametrize("settings", _ABOVE)
-@pytest.mark.parametrize("way", _IN_A_TEMPORARY_FOLDER)
+@pytest.mark.parametrize("settings", sampled(_ABOVE))
+@pytest.mark.parametrize("way", sampled(_IN_A_TEMPORARY_FOLDER))
 def test_settings_above_a_temporary_folder_are_not_those_of_the_verifier(arena: Arena, settings: str, way: str) -> None:
     evil = f"{plant('/app/evil/evil_plugin.py', FORGE_PY)}\n{plant(f'/tmp/{settings}', _ABOVE[settings])}"
     against = judged_by(_IN_A_TEMPORARY_FOLDER[way], **{"tests/start.py": _START})
@@ -148,7 +151,7 @@ def _assert_home_is_the_images(arena: Arena, settings: str) -> None:
     assert (ran.reward, ran.record.disputed_reward) == (0.0, 1.0)
 
 
-@pytest.mark.parametrize("settings", _SETTINGS)
+@pytest.mark.parametrize("settings", sampled(_SETTINGS))
 def test_settings_at_home_are_the_images_where_people_work_there_too(arena: Arena, settings: str) -> None:
     _assert_home_is_the_images(arena, settings)
 

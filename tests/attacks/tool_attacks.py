@@ -1,16 +1,6 @@
 """Programs, libraries, modules and settings that the tools of a verifier use, whatever they are written in."""
 
-from tests.attacks.attack import (
-    BY_PYTHON,
-    FORGE_PERL,
-    FORGE_SH,
-    SHELL,
-    Attack,
-    append,
-    judged_by,
-    plant,
-    program,
-)
+from tests.attacks.attack import BY_PYTHON, FORGE_PERL, FORGE_SH, SHELL, Attack, append, judged_by, plant, program
 from tests.attacks.workshop import ODD_FOLDERS
 
 _BACK = frozenset({"verifier_tools_restored"})

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from seatrial.backends import named
-from seatrial.backends.api import BackendPlugin
+from seatrial.backends.named import BackendPlugin
 from seatrial.sandbox.api import SandboxBackend
 
 

@@ -1,15 +1,50 @@
 """Backends by name: ours, those of strangers, and those that are broken."""
 
+import asyncio
 import subprocess
 import sys
 
 import pytest
 
-from seatrial.backends.auto import AutoBackend
-from seatrial.backends.named import ENTRY_POINTS, backend_names, check_backend, find_backend, make_backend
-from seatrial.errors import UsageError
+from seatrial.backends.named import ENTRY_POINTS, AutoBackend, backend_names, check_backend, find_backend, make_backend
+from seatrial.errors import HostUnsupportedError, UsageError
 from seatrial.plugins import plugin_names
+from seatrial.sandbox.api import SandboxSpec
+from seatrial.sandbox.engine.backend import EngineBackend
+from seatrial.sandbox.engine.client import Endpoint
+from seatrial.testing.null import NullBackend
 from tests.installed import install
+
+
+def no_docker(tmp_path):
+    return lambda: EngineBackend("docker", Endpoint("docker", str(tmp_path / "docker.sock")))
+
+
+def test_the_first_that_works_is_chosen_and_known_by_its_own_name(tmp_path):
+    async def work() -> str:
+        async with AutoBackend({"docker": no_docker(tmp_path), "null": NullBackend}) as backend:
+            sandbox = await backend.create(SandboxSpec())
+            await sandbox.destroy()
+            return (await backend.probe()).backend
+
+    assert asyncio.run(work()) == asyncio.run(NullBackend().probe()).backend
+
+
+def test_where_none_works_every_missing_step_is_named(tmp_path):
+    async def work() -> None:
+        async with AutoBackend({"docker": no_docker(tmp_path), "other": no_docker(tmp_path)}):
+            pass
+
+    with pytest.raises(
+        HostUnsupportedError, match=r"(?s)docker: no docker daemon at .*systemctl.*other: no docker"
+    ) as caught:
+        asyncio.run(work())
+    assert str(tmp_path) in str(caught.value)
+
+
+def test_nothing_is_chosen_before_it_is_entered():
+    with pytest.raises(UsageError, match="async with"):
+        asyncio.run(AutoBackend({"null": NullBackend}).probe())
 
 
 def test_names_that_do_not_exist_are_refused_with_those_that_do():
@@ -53,7 +88,7 @@ def test_to_look_one_up_imports_neither_it_nor_another():
         ("import no_such_module", r"'odd' of seatrial.backends cannot be loaded: No module named 'no_such_module'"),
         ("raise RuntimeError('half installed')", "cannot be loaded: half installed"),
         ("", "cannot be loaded: .*PLUGIN"),
-        ("PLUGIN = 7", "'odd' of seatrial.backends is 7, expected a seatrial.backends.api.BackendPlugin"),
+        ("PLUGIN = 7", "'odd' of seatrial.backends is 7, expected a seatrial.backends.named.BackendPlugin"),
     ],
 )
 def test_a_broken_one_says_so_before_anything_starts(monkeypatch, tmp_path, code, said):
@@ -63,7 +98,7 @@ def test_a_broken_one_says_so_before_anything_starts(monkeypatch, tmp_path, code
 
 
 def test_one_that_fails_when_it_is_made(monkeypatch, tmp_path):
-    code = "from seatrial.backends.api import BackendPlugin\nPLUGIN = BackendPlugin(lambda: 1 / 0)\n"
+    code = "from seatrial.backends.named import BackendPlugin\nPLUGIN = BackendPlugin(lambda: 1 / 0)\n"
     install(monkeypatch, tmp_path, "odd", code, backends="odd = PLUGIN")
     with pytest.raises(UsageError, match="the backend 'odd' cannot be made: ZeroDivisionError"):
         make_backend("odd")

@@ -10,9 +10,9 @@ from seatrial.model.evaluation import EvaluationResult, ValidityCheck
 from seatrial.model.record import FileChanges
 from seatrial.tasks.load import load_task
 from seatrial.trial.end_state import EndState, StateBench
-from seatrial.trial.machinery import Machinery
 from seatrial.trial.place import find_place
 from seatrial.trial.rounds import rounds_of
+from seatrial.trial.spec import Machinery
 from seatrial.trial.verification import Verification
 from seatrial.trial.work import DID_NOTHING, Work
 from tests.trial.support import Desk, trial_spec

@@ -12,10 +12,10 @@ from seatrial.jobs.admission import Admission
 from seatrial.model.check import TaskCheck
 from seatrial.model.job import TrialOptions
 from seatrial.sandbox.api import ExecResult, ExecSpec
-from seatrial.tasks.digest import digest_folder
+from seatrial.tasks.layout import digest_folder
 from seatrial.tasks.load import load_task
 from seatrial.testing.fake import FakeBackend, FakeSandbox, answer, command_line
-from seatrial.trial.machinery import Machinery
+from seatrial.trial.spec import Machinery
 from tests.trial.support import ANSWER, write_task
 
 SOLUTION = {"solution/solve.sh": "#!/bin/sh\necho right > answer.txt\n"}

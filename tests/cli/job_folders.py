@@ -8,11 +8,12 @@ from typing import Any
 
 from seatrial.jobs.api import PreparedJob
 from seatrial.jobs.engine import JobOutcome
-from seatrial.model.agent import AgentResult
+from seatrial.model.base import trial_id
 from seatrial.model.evaluation import ErrorSource, ErrorTag, EvaluationResult, ValidityCheck
 from seatrial.model.job import AgentOptions, JobFile, JobSpec, LockedTask
 from seatrial.model.record import (
     AgentRef,
+    AgentResult,
     ChangeCounts,
     Failure,
     LimitSpec,
@@ -25,7 +26,6 @@ from seatrial.model.record import (
     TrialRecord,
     VerifierRun,
 )
-from seatrial.model.trial_ids import trial_id
 from seatrial.store.job_store import JobStore
 from seatrial.trial.events import Observer, PhaseStarted
 from seatrial.trial.spec import TrialSpec

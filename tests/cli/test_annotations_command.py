@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from seatrial.review.exchange.formats import FORMATS
+from seatrial.review.exchange import FORMATS
 from seatrial.store.job_store import JobStore
 from tests.cli.conftest import Seatrial, cells
 from tests.review.journals import reviewed_job, said

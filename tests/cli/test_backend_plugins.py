@@ -1,6 +1,6 @@
 """A kind of sandbox that a stranger's package brings: found by its name, it is run, examined and tidied up after.
 
-That is all that `backends/upkeep.py` does.
+That is all that `backends/named.py` does.
 """
 
 import json
@@ -19,10 +19,10 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from seatrial.backends.api import BackendPlugin
+from seatrial.backends.named import BackendPlugin
 from seatrial.sandbox.api import Image
 from seatrial.sandbox.doctor import HostFinding
-from seatrial.sandbox.leftovers import Cleared
+from seatrial.sandbox.runs import Cleared
 from seatrial.testing.fake import ALL_POWERFUL, FakeBackend, answer
 
 LEFT = Path(os.environ["SHELTER_LEFT"])
@@ -88,7 +88,7 @@ def broken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def clumsy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Another one, whose steps and sweep fail."""
     code = (
-        "from seatrial.backends.api import BackendPlugin\n"
+        "from seatrial.backends.named import BackendPlugin\n"
         "async def examine():\n    raise KeyError('door')\n    yield\n"
         "async def sweep():\n    raise KeyError('broom')\n"
         "PLUGIN = BackendPlugin(None, None, examine, sweep)\n"

@@ -161,6 +161,7 @@ def test_as_json_the_calls_are_those_that_are_stored(seatrial: Seatrial, job):
     assert json.loads(one)["retry_of"] == 0
 
 
+@pytest.mark.whole
 def test_a_terminal_is_not_steered(job):
     for more in ((), ("--full",), ("--call", "1"), ("--json",)):
         shown = on_terminal((*SEATRIAL, "calls", str(job), "volts", *more))

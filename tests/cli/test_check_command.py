@@ -7,8 +7,11 @@ import subprocess
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+import click
 import pytest
 
+from seatrial.cli.check_command import check_options, chosen_checks, words_for_cases
+from seatrial.errors import UsageError
 from tests.check.worlds import GOLDEN, SOLUTION
 from tests.cli.conftest import PLAIN_ENVIRONMENT, SEATRIAL, Seatrial, cells
 from tests.trial.support import ANSWER, write_task
@@ -79,6 +82,7 @@ def test_a_report_that_is_printed_stands_alone(seatrial: Seatrial, good: Path):
     assert "good  A" in shown.err
 
 
+@pytest.mark.whole
 def test_only_what_has_no_result_is_done_again(seatrial: Seatrial, good: Path, weak: Path):
     seatrial("check", "tasks", *OPTIONS, "-o", "out")
     before = {task: path.stat().st_mtime_ns for task, path in results("out").items()}
@@ -130,6 +134,7 @@ def test_what_a_run_refuses_is_refused(seatrial: Seatrial):
     assert not Path("checks").exists()
 
 
+@pytest.mark.whole
 def test_an_interrupted_check_keeps_what_was_done_and_says_how_to_go_on(good: Path):
     write_task(Path("tasks/slow"), files={**SOLUTION, "tests/test.sh": "#!/bin/sh\nexec sleep 1000\n"})
     command = [*SEATRIAL, "check", "tasks", *OPTIONS, "-n", "1"]
@@ -144,3 +149,56 @@ def test_an_interrupted_check_keeps_what_was_done_and_says_how_to_go_on(good: Pa
     again = ["-m", "seatrial", "check", "tasks", *OPTIONS, "-n", "1", "-o", str(folder)]
     assert said.rstrip().endswith(shlex.join(again))
     assert results(folder).keys() == {"good"}
+
+
+def words(*arguments: str) -> tuple[str, ...]:
+    said: list[tuple[str, ...]] = []
+
+    @click.command()
+    @check_options
+    @click.pass_context
+    def command(context: click.Context, /, **_: object) -> None:
+        said.append(words_for_cases(context))
+
+    command.main(["tasks", *arguments], standalone_mode=False)
+    return said[0]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        (),
+        ("--image", "host"),
+        ("--backend", "docker", "--image-map", "a:1=host", "--image-map", "b=c:2"),
+        ("--trust", "as-left", "--pass-threshold", "0.5"),
+        ("--memory", "512M", "--timeout", "90s", "--cpus", "2.0"),
+        ("--use-proxy", "--allow-env", "A", "--allow-env", "B"),
+        ("--force",),
+        ("--repeats", "9"),
+    ],
+)
+def test_what_was_said_of_trials_is_said_again(given):
+    again = words(*given)
+    assert sorted(again) == sorted(given)
+    assert words(*again) == again
+
+
+def test_what_a_case_does_not_need_is_not_said_again():
+    others = ("--only", "V1", "-n", "3", "--budget", "5m", "-o", "x", "--junit", "y", "--fail-on", "minor", "-q")
+    assert words(*others) == ()
+
+
+def test_checks_are_chosen_by_name_in_any_letters():
+    chosen: list[tuple[str, ...]] = []
+
+    @click.command()
+    @check_options
+    def command(only: tuple[str, ...], **_: object) -> None:
+        chosen.append(only)
+
+    command.main(["tasks", "--only", "v4, V5,", "--only", "V5"], standalone_mode=False)
+    assert chosen == [("V4", "V5")]
+    assert chosen_checks(("V4", "V5"), ("V5",)) == {"V4"}
+    assert len(chosen_checks((), ("V5",))) == 11
+    with pytest.raises(UsageError, match="leave no check"):
+        chosen_checks(("V5",), ("V5",))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from seatrial.cli.env_modules import KINDS
+from seatrial.cli.env_command import MEANS
 from tests.cli.conftest import Seatrial, cells
 from tests.cli.test_gc_command import why_no_sandbox
 
@@ -23,14 +23,14 @@ def here(tmp_path, monkeypatch):
             del sys.modules[name]
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in IN_SANDBOXES])
+@pytest.mark.parametrize("kind", [kind for kind in MEANS if kind not in IN_SANDBOXES])
 def test_a_new_environment_runs_by_its_script(seatrial: Seatrial, kind):
     made = seatrial("env", "init", "my-new-env", "--kind", kind)
     assert made.code == 0
     assert "eval ./my_new_env -m scripted --upstream scripted:my_new_env/script.json" in made.out
     done = seatrial("eval", "./my_new_env", "-m", "s", "--upstream", "scripted:my_new_env/script.json", "-o", "out")
     assert done.code == 0, done.err
-    assert f"{KINDS[kind].mean:.3f}" in done.out
+    assert f"{MEANS[kind]:.3f}" in done.out
 
 
 def test_a_new_environment_has_a_test_that_passes(seatrial: Seatrial, monkeypatch):
@@ -39,6 +39,7 @@ def test_a_new_environment_has_a_test_that_passes(seatrial: Seatrial, monkeypatc
     import_module("test_tested_env").test_the_script_gets_what_it_should()
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("kind", IN_SANDBOXES)
 def test_those_with_a_sandbox_run_too(seatrial: Seatrial, kind):
     if reason := why_no_sandbox():
@@ -49,9 +50,9 @@ def test_those_with_a_sandbox_run_too(seatrial: Seatrial, kind):
     script = ("-m", "scripted", "--upstream", "scripted:envs/boxed_env/script.json")
     done = seatrial("eval", "boxed-env", "-p", "envs", *script, "-o", "out")
     assert done.code == 0, done.err
-    assert ["scripted", f"{KINDS[kind].mean:.3f}"] in [cells(line)[:2] for line in done.out.splitlines()]
+    assert ["scripted", f"{MEANS[kind]:.3f}"] in [cells(line)[:2] for line in done.out.splitlines()]
     assert Path("out/job.json").exists() is (kind == "harbor")
-    assert f"{KINDS[kind].mean:.3f}" in seatrial("show", "out").out
+    assert f"{MEANS[kind]:.3f}" in seatrial("show", "out").out
 
 
 @pytest.mark.parametrize("name", ["1st", "my env", "class", "a/b", "é"])

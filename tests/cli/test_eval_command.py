@@ -116,12 +116,13 @@ def test_the_project_of_an_environment_says_how_much(seatrial: Seatrial, here):
     assert last_event(done.out)["summary"]["planned"] == 4
 
 
-def test_options_without_effect_are_noted_once(seatrial: Seatrial):
-    done = evaluate(seatrial, "-n", 1, "-A", "-N", "-w", "auto", "--save-every", 3, "-s")
-    assert done.code == 0
-    (note,) = [line for line in done.err.splitlines() if line.startswith("Note: without effect here")]
-    listed = note.partition(": ")[2].partition(": ")[2].partition(";")[0].split(", ")
-    assert sorted(listed) == ["--abbreviated-summary", "--no-interleave-scoring", "--num-workers", "--save-every"]
+@pytest.mark.parametrize(
+    "typed", [("-N",), ("-f",), ("--abbreviated-summary",), ("-H",), ("-w", "auto"), ("--save-every", 3), ("-D", "")]
+)
+def test_options_without_effect_are_refused(seatrial: Seatrial, typed):
+    done = evaluate(seatrial, "-n", 1, *typed)
+    assert done.code == 2
+    assert "has no effect in Seatrial and was removed; leave it out" in done.err
 
 
 def test_attributes_are_set_on_the_environment(seatrial: Seatrial):
@@ -196,6 +197,7 @@ def test_an_interrupted_evaluation_is_130_and_goes_on(seatrial: Seatrial, here):
     assert metadata(folder)["status"] == "complete"
 
 
+@pytest.mark.whole
 def test_a_killed_evaluation_is_shown_and_goes_on(seatrial: Seatrial, here):
     (here / "signal").write_text(str(int(signal.SIGKILL)))
     assert start("eval", here / "game_of_eval.py", *SCRIPT, "-r", 1, "-c", 1, "-o", "out").code == -signal.SIGKILL
@@ -215,12 +217,21 @@ def test_only_the_same_evaluation_is_gone_on_with(seatrial: Seatrial):
     assert "sampling_args was {} and is {'temperature': 0.5}" in other.err
 
 
+def test_a_mark_that_was_another_is_told(seatrial: Seatrial, here):
+    evaluate(seatrial, "-n", 1, "-o", "out")
+    file = here / "out/metadata.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "pass_threshold": 0.5}))
+    again = evaluate(seatrial, "-n", 1, "--resume", "out")
+    assert (again.code, "rollouts passed from 0.5 on when this evaluation began" in again.err) == (0, True)
+
+
 def test_a_finished_one_is_not_gone_on_with_by_itself(seatrial: Seatrial, here):
     for _ in range(2):
         assert evaluate(seatrial, "-n", 1, "-r", 1, "--resume").code == 0
     assert len(list((here / "outputs/evals/game_of_eval--toy").iterdir())) == 2
 
 
+@pytest.mark.whole
 def test_a_terminal_gets_the_live_display(here):
     command = (sys.executable, "-m", "seatrial", "eval", "game_of_eval.py", *SCRIPT, "-n", "1", "-r", "1", "-o", "out")
     shown = on_terminal(command)

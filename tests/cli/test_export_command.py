@@ -1,13 +1,15 @@
 """`seatrial export`: files for other tools, as a whole or not at all, the same bytes each time."""
 
 import json
+import sys
 
 import pytest
 
 from seatrial.gateway.calls import CallLog
-from seatrial.model.record import StepRecord
+from seatrial.model.record import ModelUsage, StepRecord
+from seatrial.report.dataset import COLUMNS
 from tests.cli.conftest import Seatrial
-from tests.cli.job_folders import evaluation, make_job, record
+from tests.cli.job_folders import BROKEN, evaluation, make_job, record
 from tests.trajectories.samples import Anthropic, Chat, Trial, whole_trial
 
 
@@ -69,10 +71,10 @@ def test_lines_for_fine_tuning_with_a_second_file_that_says_what_they_are(seatri
 
 def test_all_threads_and_the_same_bytes_again(seatrial: Seatrial, job, tmp_path):
     for name in ("one", "two"):
-        command = ("export", job, "--format", "sharegpt", "--threads", "all", "--trial", "a", "-o", tmp_path / name)
+        command = ("export", job, "--format", "openai-jsonl", "--threads", "all", "--trial", "a", "-o", tmp_path / name)
         assert seatrial(*command).code == 0
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
-    assert [line["metadata"]["thread"] for line in lines(tmp_path / "one")] == ["main", "title", "sub-agent 1"]
+    assert [each["thread"] for each in lines(tmp_path / "one.metadata.jsonl")] == ["main", "title", "sub-agent 1"]
 
 
 @pytest.mark.parametrize(
@@ -85,16 +87,17 @@ def test_all_threads_and_the_same_bytes_again(seatrial: Seatrial, job, tmp_path)
     ],
 )
 def test_filters(seatrial: Seatrial, job, tmp_path, more, tasks):
-    assert seatrial("export", job, "--format", "sharegpt", "-o", tmp_path / "x", *more).code == 0
-    assert [line["metadata"]["task"] for line in lines(tmp_path / "x")] == tasks
+    assert seatrial("export", job, "--format", "openai-jsonl", "-o", tmp_path / "x", *more).code == 0
+    assert [each["task"] for each in lines(tmp_path / "x.metadata.jsonl")] == tasks
 
 
-@pytest.mark.parametrize("form", ["sharegpt", "atif"])
+@pytest.mark.parametrize("form", ["openai-jsonl", "atif"])
 def test_what_reviewers_said_goes_with_a_trial(seatrial: Seatrial, job, tmp_path, form):
     seatrial("annotate", job, "a", "--judgment", "fail", "--reviewer", "ada")
     assert seatrial("export", job, "--format", form, "--trial", "a", "-o", tmp_path / "x.json").code == 0
-    made = json.loads((tmp_path / "x.json").read_text())
-    facts = made["metadata"] if form == "sharegpt" else made["extra"]["trial"]
+    path = tmp_path / ("x.metadata.jsonl" if form == "openai-jsonl" else "x.json")
+    made = json.loads(path.read_text())
+    facts = made if form == "openai-jsonl" else made["extra"]["trial"]
     assert [(said["reviewer_id"], said["judgment"]) for said in facts["annotations"]] == [("ada", "fail")]
 
 
@@ -107,7 +110,7 @@ def test_what_reviewers_said_goes_with_a_trial(seatrial: Seatrial, job, tmp_path
     ],
 )
 def test_what_cannot_be_exported_leaves_nothing(seatrial: Seatrial, job, tmp_path, more, complaint):
-    shown = seatrial("export", job, "--format", "sharegpt", "-o", tmp_path / "x", *more)
+    shown = seatrial("export", job, "--format", "openai-jsonl", "-o", tmp_path / "x", *more)
     assert shown.code == 2
     assert complaint in shown.err
     assert [path.name for path in tmp_path.iterdir()] == ["job"]
@@ -125,7 +128,7 @@ def test_nothing_is_replaced(seatrial: Seatrial, job, tmp_path):
 def test_damaged_calls_are_named_and_the_others_exported(seatrial: Seatrial, job, tmp_path):
     path = job / "trials" / "a.oracle.1" / "calls.jsonl"
     path.write_bytes(path.read_bytes() + b'{"index":')
-    shown = seatrial("export", job, "--format", "sharegpt", "-o", tmp_path / "x")
+    shown = seatrial("export", job, "--format", "openai-jsonl", "-o", tmp_path / "x")
     assert (shown.code, len(lines(tmp_path / "x"))) == (1, 2)
     assert f"{path} is damaged and left out" in shown.err
     assert "pydantic" not in shown.err
@@ -161,3 +164,89 @@ def test_no_link_in_a_job_of_strangers_is_followed(seatrial: Seatrial, job, tmp_
 def test_a_job_that_is_named_by_a_link_is_read(seatrial: Seatrial, job, tmp_path):
     (tmp_path / "named").symlink_to(job)
     assert seatrial("export", tmp_path / "named", "--format", "atif", "-o", tmp_path / "out").code == 0
+
+
+@pytest.fixture
+def mixed_job(tmp_path):
+    """Trials: two with calls, one without, and one that could not be run."""
+    usage = ModelUsage(calls=2, input_tokens=7, output_tokens=3)
+    records = [record("a", 1.0, model_usage=usage), record("b", 0.25), record("c", 1.0), record("d", BROKEN)]
+    store = make_job(tmp_path / "job", *records)
+    for name, trial in (("a.oracle.1", whole_trial(Anthropic())), ("b.oracle.1", whole_trial(Chat()))):
+        with CallLog(store.trial_folder(name)) as log:
+            for each in trial.calls:
+                log.write(each)
+    return tmp_path / "job"
+
+
+@pytest.fixture
+def without_pyarrow(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+
+
+def rows_of(folder):
+    return [json.loads(line) for line in (folder / "data/train-00000.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.usefixtures("without_pyarrow")
+def test_rows_with_every_column(seatrial: Seatrial, mixed_job, tmp_path):
+    shown = seatrial("export", mixed_job, "--format", "hf", "-o", tmp_path / "out")
+    assert (shown.code, shown.out) == (0, "")
+    assert "4 rows from 4 trials, jsonl; install pyarrow for Parquet" in shown.err
+    rows = rows_of(tmp_path / "out")
+    assert all(list(row) == [column.name for column in COLUMNS] for row in rows)
+    assert [(row["task"], row["reward"], row["outcome"]) for row in rows] == [
+        ("a", 1.0, "pass"),
+        ("b", 0.25, "partial"),
+        ("c", 1.0, "pass"),
+        ("d", None, "infrastructure_error"),
+    ]
+    first = rows[0]
+    assert {message["role"] for message in first["prompt"]} <= {"system", "user"}
+    assert first["completion"][0]["role"] == "assistant"
+    assert (first["input_tokens"], first["output_tokens"], rows[1]["input_tokens"]) == (7, 3, None)
+    assert (rows[2]["prompt"], rows[2]["completion"]) == ([], [])
+    assert rows[3]["error"].startswith("SandboxError: ")
+
+
+@pytest.mark.usefixtures("without_pyarrow")
+def test_the_card_names_files_features_and_what_a_mean_is_of(seatrial: Seatrial, mixed_job, tmp_path):
+    assert seatrial("export", mixed_job, "--format", "hf", "-o", tmp_path / "out").code == 0
+    card = (tmp_path / "out/README.md").read_text()
+    assert card.startswith("---\nconfigs:\n- config_name: default\n")
+    assert "path: data/train-*.jsonl" in card
+    assert all(f"  - name: {column.name}\n" in card for column in COLUMNS)
+    assert "3 of 4 rows have a reward; their mean is 0.7500" in card
+    assert "1 infrastructure_error, 1 partial, 2 pass" in card
+
+
+@pytest.mark.usefixtures("without_pyarrow")
+def test_damaged_calls_cost_only_their_trial(seatrial: Seatrial, mixed_job, tmp_path):
+    (mixed_job / "trials/a.oracle.1/calls.jsonl").write_text("{")
+    shown = seatrial("export", mixed_job, "--format", "hf", "-o", tmp_path / "out")
+    assert (shown.code, "a.oracle.1 is left out" in shown.err) == (1, True)
+    assert [row["task"] for row in rows_of(tmp_path / "out")] == ["b", "c", "d"]
+
+
+def test_what_is_there_is_not_replaced(seatrial: Seatrial, mixed_job, tmp_path):
+    (tmp_path / "out").mkdir()
+    refused = seatrial("export", mixed_job, "--format", "hf", "-o", tmp_path / "out")
+    assert (refused.code, "is there already" in refused.err) == (2, True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["job", "out"]
+
+
+def test_parquet_has_the_same_rows(seatrial: Seatrial, mixed_job, tmp_path, monkeypatch):
+    parquet = pytest.importorskip("pyarrow.parquet", reason="no pyarrow: pip install 'seatrial[parquet]'")
+    assert seatrial("export", mixed_job, "--format", "hf", "-o", tmp_path / "out").code == 0
+    table = parquet.read_table(tmp_path / "out/data/train-00000.parquet")
+    assert table.column_names == [column.name for column in COLUMNS]
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert seatrial("export", mixed_job, "--format", "hf", "-o", tmp_path / "plain").code == 0
+    assert table.to_pylist() == rows_of(tmp_path / "plain")
+
+
+def test_many_rows_are_several_files(seatrial: Seatrial, mixed_job, tmp_path, monkeypatch):
+    monkeypatch.setattr("seatrial.report.dataset.ROWS_PER_FILE", 3)
+    assert seatrial("export", mixed_job, "--format", "hf", "-o", tmp_path / "out").code == 0
+    names = sorted(path.stem for path in (tmp_path / "out/data").iterdir())
+    assert names == ["train-00000", "train-00001"]

@@ -17,6 +17,7 @@ from seatrial.agents.environ import model_variables
 from seatrial.gateway.access import agent_variables
 from seatrial.gateway.calls import read_calls
 from tests.cli.conftest import PLAIN_ENVIRONMENT, SEATRIAL, Seatrial
+from tests.conftest import sampled
 
 TIMEOUT_SEC = 30
 SCRIPT = '"hello"\n{"text": "again", "usage": {"input_tokens": 1000, "output_tokens": 100}}\n'
@@ -90,7 +91,7 @@ def test_an_agent_finds_it_and_each_call_is_told_and_kept(script: Path, tmp_path
     assert [call.upstream_model for call in read_calls(tmp_path / "calls.jsonl")] == ["big-1", "big-1"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", sampled([signal.SIGTERM, signal.SIGHUP]))
 def test_programs_get_json_and_other_signals_are_an_end_too(script: Path, number: int):
     with running("--upstream", f"scripted:{script}", "--json", "--max-turns", 1) as gateway:
         begun = json.loads(line_of(gateway))
@@ -105,6 +106,7 @@ def test_programs_get_json_and_other_signals_are_an_end_too(script: Path, number
     assert json.loads(rest)["usage"]["calls"] == 1
 
 
+@pytest.mark.whole
 def test_a_reader_that_goes_away_does_not_fail_the_agent(script: Path):
     with running("--upstream", f"scripted:{script}") as gateway:
         variables = exported(gateway)
@@ -131,6 +133,7 @@ def test_what_cannot_be_done_is_said(seatrial: Seatrial, arguments: tuple[str, .
     assert complaint in shown.err
 
 
+@pytest.mark.whole
 def test_a_port_that_is_taken_is_said(seatrial: Seatrial, script: Path):
     with running("--upstream", f"scripted:{script}") as gateway:
         port = exported(gateway)["ANTHROPIC_BASE_URL"].rpartition(":")[2]

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from seatrial.cli.build_view import ending
-from seatrial.images.building.events import StepEnded
+from seatrial.cli.images_command import ending
+from seatrial.images.building.step_cache import StepEnded
 from tests.cli.conftest import SEATRIAL, Shown, on_terminal, start
 from tests.docker_daemon import why_no
 from tests.images.building.support import base_archive
@@ -71,7 +71,6 @@ def test_another_folder_and_file(seatrial, tmp_path):
         ("FROM base:1\nFOO", "", 1, "Dockerfile:2: FOO: unsupported instruction"),
         ("FROM base:1", "--build-arg x", 2, "takes NAME=VALUE, not 'x'"),
         ("FROM base:1", "--platform a/b/c/d", 2, "is not a platform"),
-        ("FROM base:1", "--builder make", 2, "Invalid value"),
     ],
 )
 def test_what_goes_wrong_is_said(seatrial, make_task, dockerfile, arguments, code, said):

@@ -9,10 +9,10 @@ import threading
 
 import pytest
 
-from seatrial.cli.images_view import parse_size, show_progress, show_size
+from seatrial.cli.images_command import show_progress
 from seatrial.cli.main import run
-from seatrial.errors import UsageError
-from seatrial.images.progress import LayerProgress
+from seatrial.cli.screen import show_size
+from seatrial.images.cache import LayerProgress
 from seatrial.testing.registry import Registry, pack, serve
 from tests.cli.conftest import cells
 
@@ -108,20 +108,6 @@ def test_load_a_root_file_system_from_a_file_and_from_standard_input(tmp_path, c
     assert run(["images", "load", "-", "--json"]) == 0
     (image,) = json.loads(capsys.readouterr().out)
     assert image["digest"] == digest  # the same content, so the same image
-
-
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [("0", 0), ("512", 512), ("1k", 1024), ("20G", 20 * 2**30), ("1.5 GiB", 3 * 2**29), ("2TB", 2**41)],
-)
-def test_sizes(text, size):
-    assert parse_size(text) == size
-
-
-@pytest.mark.parametrize("text", ["", "G", "-1", "1X", "1 2"])
-def test_what_is_no_size(text):
-    with pytest.raises(UsageError, match="not a size"):
-        parse_size(text)
 
 
 def test_sizes_as_they_are_shown():

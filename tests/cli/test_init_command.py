@@ -34,6 +34,7 @@ def test_its_golden_answers_are_judged_as_they_should_be(task, tmp_path, answer,
     assert (reward == 1.0) is passes
 
 
+@pytest.mark.whole
 def test_only_its_solution_solves_it(task, tmp_path):
     if reason := why_no_sandbox():
         pytest.skip(f"embedded sandbox: {reason}")

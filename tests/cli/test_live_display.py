@@ -13,7 +13,7 @@ from seatrial.cli.progress import Beginning
 from seatrial.trial.events import PhaseStarted, RolloutFinished, TrialPassedOver, TrialRetried
 from tests.cli.conftest import on_terminal
 from tests.cli.job_folders import BROKEN, FLAKY
-from tests.cli.test_progress_board import finished, started
+from tests.cli.test_progress import finished, started
 
 
 class Clock:

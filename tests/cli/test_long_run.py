@@ -10,9 +10,9 @@ from seatrial.cli.long_run import ending_signals
 
 CHECK = """
 import gc
-from seatrial.cli.long_run import settle_in
+from seatrial.cli.long_run import relax_gc
 before = gc.get_threshold()
-settle_in()
+relax_gc()
 assert gc.get_freeze_count() > 1000
 assert gc.get_threshold()[0] > before[0]
 class Knot: pass

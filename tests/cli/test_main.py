@@ -10,8 +10,9 @@ import click
 import pytest
 
 from seatrial.cli import main
+from seatrial.cli.main import REMOVED
 from tests.cli.conftest import PLAIN_ENVIRONMENT, SEATRIAL, Seatrial, start
-from tests.conftest import REPOSITORY
+from tests.conftest import REPOSITORY, sampled
 
 COMMANDS = tuple(main.COMMANDS)
 EXAMPLES = REPOSITORY / "examples" / "tasks"
@@ -91,7 +92,7 @@ def test_no_command_at_all_shows_the_help(seatrial: Seatrial):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["tasks", "/nowhere"], ["fly"], ["score", "/nowhere", "--artifacts", "/"]], ids=str
+    "arguments", sampled([["tasks", "/nowhere"], ["fly"], ["score", "/nowhere", "--artifacts", "/"]]), ids=str
 )
 def test_a_user_never_sees_a_traceback(arguments: list[str]):
     shown = start(*arguments)
@@ -100,7 +101,9 @@ def test_a_user_never_sees_a_traceback(arguments: list[str]):
     assert "Traceback" not in shown.err
 
 
-@pytest.mark.parametrize("arguments", [["tasks", EXAMPLES], ["tasks", EXAMPLES, "--json"], ["schema", "TrialRecord"]])
+@pytest.mark.parametrize(
+    "arguments", sampled([["tasks", EXAMPLES], ["tasks", EXAMPLES, "--json"], ["schema", "TrialRecord"]])
+)
 def test_a_reader_that_goes_away_is_no_failure(arguments: list[object]):
     """As in `seatrial tasks … | head -1`."""
     read_end, write_end = os.pipe()
@@ -111,7 +114,7 @@ def test_a_reader_that_goes_away_is_no_failure(arguments: list[object]):
     assert (done.returncode, "Error" in done.stderr, "Traceback" in done.stderr) == (0, False, False)
 
 
-@pytest.mark.parametrize("where", [">/dev/full", ">&-"], ids=["full disk", "closed"])
+@pytest.mark.parametrize("where", sampled([">/dev/full", ">&-"]), ids=["full disk", "closed"])
 def test_output_that_cannot_be_written_leaves_no_traceback(where: str):
     command = f'"{sys.executable}" -m seatrial tasks "{EXAMPLES}" {where}'
     done = subprocess.run(["sh", "-c", command], env=PLAIN_ENVIRONMENT, capture_output=True, text=True, check=False)
@@ -129,3 +132,28 @@ def test_an_interrupted_command_ends_with_130(seatrial: Seatrial, monkeypatch: p
     monkeypatch.setitem(main.COMMANDS, "wait", "Wait for ever.")
     shown = seatrial("wait")
     assert (shown.code, shown.out, shown.err.strip()) == (130, "", "Interrupted.")
+
+
+@pytest.mark.parametrize(("command", "option", "value"), REMOVED)
+def test_what_was_removed_is_said_in_one_line(seatrial: Seatrial, command, option, value):
+    value = value or "anything"
+    for words in ((option, value), (f"{option}={value}",)):
+        shown = seatrial(*command.split(), "folder", *words)
+        assert (shown.code, shown.out) == (2, "")
+        assert shown.err.startswith(f"Error: {option}")
+        assert shown.err.endswith(f" was removed; {REMOVED[command, option, value if value != 'anything' else '']}\n")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("report", "ctrf", "-o", "-"),
+        ("report", "folder", "-o", "-", "--format", "ctrfs"),
+        ("report", "folder", "-o", "-", "--format", "junit", "--title", "ctrf", "--bogus"),
+        ("export", "folder", "--format", "ctrf"),
+    ],
+)
+def test_other_mistakes_have_their_own_words(seatrial: Seatrial, words):
+    shown = seatrial(*words)
+    assert shown.code == 2
+    assert "removed" not in shown.err

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from seatrial.cli import job_running
+from seatrial.cli import running
 from seatrial.model.base import to_json
 from seatrial.model.record import TrialWarning
 from seatrial.store.job_store import JobStore
@@ -17,7 +17,7 @@ from tests.conftest import MakeTask
 def engine(monkeypatch: pytest.MonkeyPatch) -> ScriptedEngine:
     """Trials of three tasks; the second is failed by the machinery."""
     made = ScriptedEngine({"crc": 1.0, "volts": BROKEN, "beam": 0.5})
-    monkeypatch.setattr(job_running, "run_prepared", made)
+    monkeypatch.setattr(running, "run_prepared", made)
     return made
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from seatrial.cli import job_running
+from seatrial.cli import running
 from seatrial.errors import StoreError
-from seatrial.report.text import estimate_cells, share_cells
+from seatrial.report.tables import estimate_cells, share_cells
 from seatrial.stats.estimates import estimate_mean
 from seatrial.store.job_store import JobStore
 from tests.cli.conftest import Seatrial, cells, start
@@ -33,7 +33,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
 
     def install(crc: Behaviour = 1.0, volts: Behaviour = 0.0) -> ScriptedEngine:
         made = ScriptedEngine({"crc": crc, "volts": volts})
-        monkeypatch.setattr(job_running, "run_prepared", made)
+        monkeypatch.setattr(running, "run_prepared", made)
         return made
 
     return install
@@ -168,7 +168,7 @@ def test_a_full_disk_ends_with_how_to_go_on(seatrial: Seatrial, monkeypatch, tas
     async def fail(*_: object) -> None:
         raise StoreError("/jobs: no space left")
 
-    monkeypatch.setattr(job_running, "run_prepared", fail)
+    monkeypatch.setattr(running, "run_prepared", fail)
     shown = seatrial("run", "-p", tasks, "-a", "noop", "-o", tmp_path / "job", *as_json)
     assert shown.code == 1
     assert "Error: /jobs: no space left" in shown.err

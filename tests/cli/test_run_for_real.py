@@ -13,7 +13,7 @@ from seatrial.jobs.api import prepare_resume
 from seatrial.store.job_store import JobStore
 from tests.cli.conftest import PLAIN_ENVIRONMENT, SEATRIAL, on_terminal, start
 from tests.cli.test_gc_command import why_no_sandbox
-from tests.conftest import REPOSITORY
+from tests.conftest import REPOSITORY, sampled
 
 # An ordinary user can limit processors and memory only where control groups are delegated.
 RUN = ("run", "-p", REPOSITORY / "examples/tasks/voltage-drop", "--allow-partial-limits")
@@ -35,6 +35,7 @@ def test_oracle_passes_noop_does_not_and_the_answer_is_among_the_changes(tmp_pat
     assert "added       /workspace/report.md" in shown.out
 
 
+@pytest.mark.whole
 def test_a_broken_verifier_counts_for_nobody_and_is_named_once(tmp_path, make_task):
     files = {"tests/test.sh": "#!/bin/sh\ntest -e /app/x\n", "solution/solve.sh": "#!/bin/sh\ntouch /app/x\n"}
     task = make_task("mute", toml='[environment]\nnetwork_mode = "no-network"\n', files=files)
@@ -50,6 +51,7 @@ def test_a_broken_verifier_counts_for_nobody_and_is_named_once(tmp_path, make_ta
     assert {(entry.agent, entry.outcome) for entry in entries} == {("oracle", "pass"), ("noop", "fail")}
 
 
+@pytest.mark.whole
 def test_what_an_agent_prints_is_in_the_tail_and_steers_nothing(tmp_path):
     command = r"printf 'one\ntwo \033]0;owned\007 three\n'"
     done = start(*RUN, "--command", command, "-o", tmp_path / "job")
@@ -75,7 +77,7 @@ def at_work(job: Path, **environment: str) -> Iterator[subprocess.Popen[str]]:
         yield run
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", sampled([signal.SIGINT, signal.SIGTERM, signal.SIGHUP]))
 def test_interrupted_in_the_middle_it_ends_clean_and_can_go_on(tmp_path, number):
     with at_work(tmp_path / "job") as run:
         run.send_signal(number)
@@ -90,6 +92,7 @@ def test_interrupted_in_the_middle_it_ends_clean_and_can_go_on(tmp_path, number)
     assert [plan.trial_id for plan in prepare_resume(store.path).trials] == ["voltage-drop.command.1"]
 
 
+@pytest.mark.whole
 def test_what_a_killed_run_left_is_collected(tmp_path):
     state = {"SEATRIAL_STATE_DIR": str(tmp_path / "state")}
     with at_work(tmp_path / "job", **state) as run:

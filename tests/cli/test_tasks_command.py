@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from seatrial.tasks.digest import digest_folder
+from seatrial.tasks.layout import digest_folder
 from seatrial.tasks.load import load_task
 from tests.cli.conftest import SEATRIAL, Seatrial, cells, on_terminal, start
-from tests.conftest import REPOSITORY, MakeTask
+from tests.conftest import REPOSITORY, MakeTask, sampled
 
 EXAMPLES = REPOSITORY / "examples" / "tasks"
 HEADER = ["task", "output", "format", "known by", "image", "agent time"]
@@ -100,8 +100,8 @@ def test_a_terminal_gets_a_table():
         assert mark in shown
 
 
-@pytest.mark.parametrize("flag", ["--no-problems", "--json"])
-@pytest.mark.parametrize("locale", ["C", "POSIX", "C.UTF-8"])
+@pytest.mark.parametrize("flag", sampled(["--no-problems", "--json"]))
+@pytest.mark.parametrize("locale", sampled(["C", "POSIX", "C.UTF-8"]))
 def test_names_in_any_script_are_printed_in_any_locale(make_task: MakeTask, locale: str, flag: str):
     folder = make_task("größe-测试-😀", instruction="Write it to `/workspace/é.json`.\n")
     shown = start("tasks", folder, flag, LC_ALL=locale)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from seatrial.compat.table import HOMES, resolve
 from seatrial.env.arguments import constructor_arguments
-from seatrial.env.sandbox_settings import SandboxSettings
+from seatrial.env.sandboxes import SandboxSettings
 
 FACTS = json.loads((Path(__file__).parent / "verifiers_names.json").read_text())
 NAMES: dict[str, dict[str, str]] = FACTS["names"]

@@ -14,16 +14,16 @@ def imported(statement):
 @pytest.mark.parametrize(
     ("statement", "name", "module"),
     [
-        ("from verifiers.envs.multiturn_env import MultiTurnEnv as it", "MultiTurnEnv", "seatrial.env.multi_turn"),
+        ("from verifiers.envs.multiturn_env import MultiTurnEnv as it", "MultiTurnEnv", "seatrial.env.turns"),
         (
             "from verifiers.legacy.envs.multiturn_env import MultiTurnEnv as it",
             "MultiTurnEnv",
-            "seatrial.env.multi_turn",
+            "seatrial.env.turns",
         ),
-        ("from verifiers.envs.experimental.harbor_env import HarborEnv as it", "HarborEnv", "seatrial.compat.harbor"),
+        ("from verifiers.envs.experimental.harbor_env import HarborEnv as it", "HarborEnv", "seatrial.compat.names"),
         ("import verifiers as vf; it = vf.rubrics.rubric.Rubric", "Rubric", "seatrial.env.rubric"),
-        ("import verifiers.types as types; it = types.State", "State", "seatrial.env.state"),
-        ("from verifiers.envs.environment import State as it", "State", "seatrial.env.state"),
+        ("import verifiers.types as types; it = types.State", "State", "seatrial.env.rollout"),
+        ("from verifiers.envs.environment import State as it", "State", "seatrial.env.rollout"),
         ("from verifiers.errors import SandboxError as it", "SandboxError", "seatrial.errors"),
     ],
 )
@@ -53,6 +53,7 @@ def test_what_is_not_ours_is_an_error_that_says_what_to_use(compat):
         ("from verifiers import TextArenaEnv", "verifiers.TextArenaEnv is not in Seatrial; use MultiTurnEnv"),
         ("import verifiers.v1 as vf", "verifiers.v1 is not in Seatrial, .* use HarborEnv, ToolEnv or MultiTurnEnv"),
         ("from verifiers.envs.integrations.browser_env.modes import x", "browser_env is not in .* use StatefulToolEnv"),
+        ("from verifiers.utils.threaded_sandbox_client import x", "use self.sandbox_client of SandboxEnv"),
         ("from verifiers.types import Mesages", "verifiers.types.Mesages is not .* did you mean Messages"),
         ("from verifiers.utils.data_utils import nothing", r"data_utils.nothing is not in Seatrial, .*from-verifiers"),
     ],
@@ -81,15 +82,3 @@ def test_the_import_brings_in_no_environment_yet():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
-
-
-def test_the_sandbox_service_s_client_is_stood_in_for_where_it_is_missing(compat):
-    names = imported("from prime_sandboxes import APIError; from prime_sandboxes.exceptions import CommandTimeoutError")
-    assert issubclass(names["CommandTimeoutError"], names["APIError"])
-
-
-def test_the_sandbox_service_s_own_client_is_left_alone(compat, tmp_path, monkeypatch):
-    (tmp_path / "prime_sandboxes.py").write_text("APIError = 'theirs'")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    assert importlib.import_module("prime_sandboxes").APIError == "theirs"
-    del sys.modules["prime_sandboxes"]

@@ -5,9 +5,9 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from seatrial.compat import absent
-from seatrial.compat.table import HOMES, STAND_INS, resolve
-from seatrial.env.client_config import ClientConfig
+from seatrial.compat import table
+from seatrial.compat.table import HOMES
+from seatrial.env.client import ClientConfig
 from tests.compat.surface import NAMES, accepts, lacking, named
 from tests.conftest import REPOSITORY
 
@@ -33,15 +33,10 @@ def test_every_name_of_the_table_is_there(name):
     assert named(name) is not None
 
 
-@pytest.mark.parametrize("name", sorted(STAND_INS["prime_sandboxes"]))
-def test_every_name_of_the_sandbox_client_is_there(name):
-    assert resolve("prime_sandboxes", name) is not None
-
-
 def test_every_name_of_verifiers_is_ours_or_said_not_to_be():
-    known = set(HOMES) | set(absent.NAMES)
+    known = set(HOMES) | set(table.NAMES)
     everything = [(module, name) for module, names in NAMES.items() for name in names if name not in known]
-    modules = list(absent.MODULES)
+    modules = list(table.MODULES)
     missing = [
         f"{module}.{name}"
         for module, name in everything
@@ -56,13 +51,13 @@ def test_every_method_and_argument_of_verifiers_is_taken_or_said_not_to_be():
 
 
 def test_the_page_says_of_each_name_and_module_that_is_not_here():
-    assert sorted(each for each in [*absent.NAMES, *absent.MODULES] if not is_listed(each)) == []
+    assert sorted(each for each in [*table.NAMES, *table.MODULES] if not is_listed(each)) == []
 
 
 def test_what_the_page_says_is_not_here_is_not():
     unknown = {f"{module}.{name}" for module, names in NAMES.items() for name in names if name not in HOMES}
     bare = {name.rpartition(".")[2] for name in unknown}
-    spellings = lacking() | unknown | bare | set(absent.NAMES) | set(absent.MODULES)
+    spellings = lacking() | unknown | bare | set(table.NAMES) | set(table.MODULES)
     assert [pattern for pattern in NOT_HERE if not any(fnmatchcase(each, pattern) for each in spellings)] == []
 
 

@@ -55,13 +55,13 @@ def test_an_unchanged_program_is_run_with_its_arguments(tmp_path):
     (tmp_path / "beside.py").write_text("X = 1")
     (tmp_path / "program.py").write_text(f"import beside{PROGRAM}")
     done = run(str(tmp_path / "program.py"), "-n", "5")
-    assert (done.stdout, done.returncode) == ("seatrial.env.tool_env ['-n', '5'] __main__\n", 0), done.stderr
+    assert (done.stdout, done.returncode) == ("seatrial.env.tools ['-n', '5'] __main__\n", 0), done.stderr
 
 
 def test_an_unchanged_module_is_run_with_its_arguments(tmp_path):
     (tmp_path / "own_module.py").write_text(PROGRAM)
     done = run("-m", "own_module", "x", cwd=tmp_path)
-    assert (done.stdout, done.returncode) == ("seatrial.env.tool_env ['x'] __main__\n", 0), done.stderr
+    assert (done.stdout, done.returncode) == ("seatrial.env.tools ['x'] __main__\n", 0), done.stderr
 
 
 def test_a_program_that_lacks_datasets_is_told_how_to_get_it(compat, tmp_path, monkeypatch):

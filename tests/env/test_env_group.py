@@ -2,13 +2,15 @@
 
 import asyncio
 import pickle
+from typing import Any
 
 import pytest
 
 import seatrial as vf
-from seatrial.env.env_group import EnvGroup
-from seatrial.env.single_turn import SingleTurnEnv
-from seatrial.env.tool_env import ToolEnv
+from seatrial.env.env_group import EnvGroup, route_of, with_route
+from seatrial.env.rollout import new_state
+from seatrial.env.tools import ToolEnv
+from seatrial.env.turns import SingleTurnEnv
 from seatrial.errors import UsageError
 from tests.env.games import ROWS, Guessing, counting
 from tests.env.tool_models import scripted
@@ -203,3 +205,87 @@ def test_names_are_one_for_each(names):
         EnvGroup([singles("a"), singles("b")], names)
     with pytest.raises(UsageError, match="at least one environment"):
         EnvGroup([])
+
+
+def best(completions) -> list[float]:
+    longest = max(len(completion[0]["content"]) for completion in completions)
+    return [float(len(completion[0]["content"]) == longest) for completion in completions]
+
+
+def one(completion):
+    return 1.0
+
+
+def state(text, env_id):
+    made = new_state({"prompt": "q", "info": {"env_id": env_id}}, "m", None)
+    made["completion"] = [{"role": "assistant", "content": text}]
+    return made
+
+
+def group():
+    envs = [SingleTurnEnv(rubric=vf.Rubric([func]), dataset=[{"question": "q"}]) for func in (best, one)]
+    return EnvGroup(envs, ["contest", "gift"])
+
+
+def test_rollouts_are_compared_with_those_of_their_own_environment():
+    states = [state("a", "contest"), state("long", "gift"), state("bb", "contest")]
+    asyncio.run(group().rubric.score_group(states))
+    assert [each["reward"] for each in states] == [0.0, 1.0, 1.0]
+    assert [each["advantage"] for each in states] == [-0.5, 0.0, 0.5]
+    assert states[0]["metrics"] == {"best": 0.0, "one": None, "num_turns": 0.0}
+
+
+def test_it_knows_what_its_environments_need():
+    rubric = group().rubric
+    assert (rubric.has_group_rewards, rubric.has_advantages) == (True, False)
+    assert rubric.get_reward_func_names() == ["best", "num_turns", "one"]
+
+
+def test_a_rollout_of_no_environment_is_not_scored_as_zero():
+    lost = state("a", "nowhere")
+    with pytest.raises(UsageError, match=r"\['nowhere'\], expected one of contest, gift first"):
+        asyncio.run(group().rubric.score_rollout(lost))
+    assert lost["reward"] is None
+
+
+def test_functions_see_rows_as_their_environment_has_them():
+    seen = []
+
+    def look(info):
+        seen.append(dict(info))
+        info["seen"] = True
+        return 1.0
+
+    env = SingleTurnEnv(rubric=vf.Rubric([look]), dataset=[{"question": "q"}])
+    scored = state("a", ["outer", "inner"])
+    asyncio.run(EnvGroup([EnvGroup([env], ["inner"])], ["outer"]).rubric.score_rollout(scored))
+    assert (seen, scored["info"]) == ([{}], {"seen": True, "env_id": ["outer", "inner"]})
+
+
+@pytest.mark.parametrize(
+    ("info", "route"),
+    [
+        ({"env_id": "a"}, ("a",)),
+        ({"env_id": ["a", "b"]}, ("a", "b")),
+        ('{"env_id": "a"}', ("a",)),
+        ({}, ()),
+        (None, ()),
+    ],
+)
+def test_a_route_is_a_name_or_several(info, route):
+    assert route_of({"info": info}) == route
+
+
+def test_a_route_is_put_in_place_of_another_and_the_row_stays_as_it_was():
+    row: dict[str, Any] = {"prompt": "q", "info": {"n": 1, "env_id": "old"}}
+    assert with_route(row, ("a", "b"))["info"] == {"n": 1, "env_id": ["a", "b"]}
+    assert with_route(row, ("a",))["info"] == {"n": 1, "env_id": "a"}
+    assert with_route(row, ())["info"] == {"n": 1}
+    assert with_route({"prompt": "q"}, ()) == {"prompt": "q"}
+    assert row["info"]["env_id"] == "old"
+
+
+@pytest.mark.parametrize("info", [{"env_id": 3}, {"env_id": ["a", 1]}, "{", "[1]", 5])
+def test_what_is_none_is_named(info):
+    with pytest.raises(UsageError, match="info"):
+        route_of({"info": info})

@@ -5,6 +5,7 @@ import pytest
 import seatrial as vf
 from seatrial.errors import SandboxError
 from seatrial.testing.fake import answer
+from tests.conftest import sampled
 from tests.env.worlds import COLUMNS, ask, echo, evaluate, harbor_env, only, record_of, world
 from tests.trial.support import Desk, write_task
 from tests.trial.test_steps import GIVE, ROOT_TEST, WRITE, steps_toml
@@ -25,11 +26,13 @@ def make_steps(folder, strategy="mean", first=""):
 
 @pytest.mark.parametrize(
     ("strategy", "first", "rewards", "reward"),
-    [
-        ("mean", "", {"one": 0.5, "two": 1.0}, 0.75),
-        ("final", "", {"one": 0.5, "two": 1.0}, 1.0),
-        ("mean", "min_reward = 0.6", {"one": 0.5}, 0.5),
-    ],
+    sampled(
+        [
+            ("mean", "", {"one": 0.5, "two": 1.0}, 0.75),
+            ("final", "", {"one": 0.5, "two": 1.0}, 1.0),
+            ("mean", "min_reward = 0.6", {"one": 0.5}, 0.5),
+        ]
+    ),
 )
 def test_the_reward_is_the_one_that_a_job_gives(desk: Desk, tmp_path, strategy, first, rewards, reward):
     task = make_steps(tmp_path, strategy, first)

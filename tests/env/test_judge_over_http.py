@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 import seatrial as vf
-from seatrial.env.judge_rubric import JudgeRubric
+from seatrial.env.judge import JudgeRubric
 from seatrial.testing.fake_provider import Cut, Fail, FakeProvider, Hang, Raw, Say
 
 

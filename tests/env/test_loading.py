@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from seatrial.env.loading import find_environment, load_environment
-from seatrial.env.module_files import find_module_file
+from seatrial.env.loading import find_environment, find_module_file, load_environment
 from seatrial.errors import UnknownArgumentError, UsageError
 from tests.conftest import REPOSITORY
 

@@ -1,10 +1,15 @@
 """Metrics of how an agent fared, beside whatever the rubric of an environment says."""
 
+import asyncio
+
 import pytest
 
 import seatrial as vf
+from seatrial.env.monitors import ToolMonitorRubric
+from seatrial.env.rollout import new_state
 from seatrial.testing.fake import answer
 from tests.env.games import counting
+from tests.env.tool_models import call
 from tests.env.worlds import ask, cli_env, evaluate, only
 
 
@@ -82,3 +87,14 @@ def test_a_group_with_a_reward_that_is_no_number_has_no_advantages():
     env = vf.SingleTurnEnv(dataset=[{"question": "q"}], rubric=Endless())
     outputs = env.evaluate_sync(counting, "m", rollouts_per_example=2)["outputs"]
     assert [(output["reward"], output["advantage"]) for output in outputs] == [(None, None)] * 2
+
+
+def test_calls_are_counted_and_the_reward_is_left_alone():
+    state = new_state({"prompt": "q"}, "m", None)
+    said = {"role": "assistant", "tool_calls": [call("f", {}), call("g", {}), call("f", {})]}
+    state["completion"], state["reward"] = [said, {"role": "tool", "content": "x"}, said], 0.5
+    monitor = ToolMonitorRubric(["f", "g", "f"])
+    monitor.remove_tool_metric("g")
+    monitor.remove_tool_metric("h")
+    asyncio.run(monitor.score_rollout(state))
+    assert (state["metrics"], state["reward"]) == ({"total_tool_calls": 6.0, "f_calls": 4.0}, 0.5)

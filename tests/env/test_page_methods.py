@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import seatrial as vf
-from seatrial.env.state import new_state
+from seatrial.env.rollout import new_state
 from tests.env.worlds import REWARD_JSON, REWARD_TXT, evaluate, harbor_env, make_tasks, only, record_of, world
 
 

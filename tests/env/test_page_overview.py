@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import seatrial as vf
-from seatrial.model.config import TaskConfig
+from seatrial.model.task import TaskConfig
 from tests.env.worlds import COMMAND, ask, evaluate, harbor_env, make_tasks, only, world
 
 

@@ -12,8 +12,7 @@ import pytest
 
 from seatrial.env import client
 from seatrial.gateway.upstreams.function import FunctionModel
-from seatrial.sandbox.api import SandboxSpec
-from seatrial.sandbox.session import open_sandbox, run_shell
+from seatrial.sandbox.api import SandboxSpec, open_sandbox, run_shell
 from tests.env.worlds import ASKING, make_tasks
 
 AGENT = f"{textwrap.dedent(ASKING)}\nopen('/app/answer.txt', 'w').write(ask('What shall I write?'))\n"
@@ -103,6 +102,7 @@ def test_a_program_that_evaluates_tasks_runs(desk, tmp_path, monkeypatch, capsys
     assert capsys.readouterr().out == "The mean is 1.0\n"
 
 
+@pytest.mark.whole
 def test_a_program_that_brings_an_agent_runs(desk, tmp_path, monkeypatch, model_says_right):
     make_tasks(tmp_path / "harbor_tasks", "task_1", "task_2")
     (tmp_path / "my_agent.py").write_text(AGENT)

@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from seatrial.env.decorators import advantage, teardown
 from seatrial.env.environment import Environment
+from seatrial.env.hooks import advantage, teardown
 from seatrial.env.parsers import Parser
+from seatrial.env.rollout import new_state
 from seatrial.env.rubric import Rubric
 from seatrial.env.rubric_group import RubricGroup
-from seatrial.env.state import new_state
 from seatrial.errors import HookError, RewardError, UsageError
 from tests.env.games import Guessing, counting
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 import seatrial as vf
+from seatrial.env.sandbox_client import SandboxRequest
 from seatrial.env.sandbox_mixin import SandboxMixin
-from seatrial.env.sandbox_values import SandboxRequest
 from tests.env.worlds import evaluate, only, world
 
 

@@ -12,16 +12,17 @@ from unittest.mock import patch
 
 import pytest
 
-from seatrial.gateway.upstreams.reply import Reply
+from seatrial.gateway.upstreams.replies import Reply
 from seatrial.jobs.api import prepare_job, run_prepared
 from seatrial.jobs.engine import JobOutcome
+from seatrial.model.events import Notice
 from seatrial.model.job import AgentOptions, JobSpec, ModelOptions, RunOptions, TrialOptions
 from seatrial.model.record import TrialRecord
 from seatrial.model.trace import TokenUsage
-from seatrial.sandbox.embedded.security import deny_system_calls
+from seatrial.sandbox.embedded.inits import deny_system_calls
 from seatrial.store.job_store import JobStore
 from seatrial.testing.fake_provider import FakeProvider, Say
-from seatrial.trial.events import Event, Notice, Observer, TrialRetried, TrialStarted
+from seatrial.trial.events import Event, Observer, TrialRetried, TrialStarted
 from tests.faults.coordinators import Havoc, control_groups, fault_plan, leftovers
 from tests.faults.crowds import HONEST
 from tests.faults.places import small_file_system
@@ -30,7 +31,7 @@ from tests.jobs.samples import Watcher
 from tests.sandbox.embedded.support import mounts, needs_root, wait_until
 from tests.trial.support import write_task
 
-pytestmark = [needs_ray, needs_root, pytest.mark.timeout(300)]
+pytestmark = [needs_ray, needs_root, pytest.mark.alone, pytest.mark.timeout(300)]
 
 ANSWER = "#!/bin/sh\necho right > /app/answer.txt\n"
 TASKS, ATTEMPTS = 4, 30

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from seatrial.jobs.api import prepare_job, run_prepared
+from seatrial.model.events import Notice
 from seatrial.model.job import AgentOptions, JobSpec, RunOptions, TrialOptions
-from seatrial.trial.events import Event, Notice, PhaseStarted, TrialRetried
+from seatrial.trial.events import Event, PhaseStarted, TrialRetried
+from tests.conftest import sampled
 from tests.faults.crowds import assert_fair, assert_own_doing, command, python_solution, run, write_crowd
 from tests.faults.places import small_file_system
 
@@ -29,7 +31,7 @@ HONEST = 4
 
 @pytest.mark.parametrize(
     ("options", "greedy"),
-    [(("size=48m",), FILL), (("size=48m", "nr_inodes=4000"), MANY_FILES)],
+    sampled([(("size=48m",), FILL), (("size=48m", "nr_inodes=4000"), MANY_FILES)]),
     ids=["bytes", "inodes"],
 )
 def test_one_trial_that_fills_the_disk_has_its_zero_and_the_others_have_their_reward(tmp_path, options, greedy):
@@ -60,7 +62,7 @@ class Stranger:
             self._file.unlink(missing_ok=True)
 
 
-@pytest.mark.parametrize("state", ["here", "elsewhere"])
+@pytest.mark.parametrize("state", sampled(["here", "elsewhere"]))
 def test_what_a_stranger_fills_costs_nobody_a_reward(tmp_path, monkeypatch, state):
     tasks = write_crowd(tmp_path / "tasks", HONEST)
     with small_file_system(tmp_path / "small", "size=48m") as small:

@@ -11,9 +11,9 @@ import pytest
 from seatrial.cli import main
 from seatrial.model.record import LimitSpec
 from seatrial.sandbox.cgroups import Hierarchy
-from seatrial.sandbox.engine.endpoint import Engine
+from seatrial.sandbox.engine.client import Engine
 from seatrial.sandbox.local import LocalBackend
-from seatrial.sandbox.scratch import Scratch, sweep_scratch
+from seatrial.sandbox.runs import Scratch, sweep_scratch
 from tests.conftest import REPOSITORY
 from tests.docker_daemon import IMAGE, engine_endpoint, in_time, needs
 from tests.sandbox.embedded.support import needs_root, processes, wait_until

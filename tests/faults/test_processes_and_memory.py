@@ -40,6 +40,7 @@ def state(tmp_path: Path) -> dict[str, str]:
     return {**os.environ, "SEATRIAL_STATE_DIR": str(tmp_path / "state"), "TMPDIR": str(tmp_path)}
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("controller", "limit", "greedy"), [("pids", 120, BOMB), ("memory", 280 * MIB, EATER)], ids=["processes", "memory"]
 )
@@ -51,6 +52,7 @@ def test_one_trial_that_takes_all_of_our_control_group(tmp_path, state, controll
     assert_own_doing(others["greedy"])
 
 
+@pytest.mark.whole
 def test_one_trial_that_takes_all_processes_of_an_ordinary_user(tmp_path, state):
     user = _unused_user()
     place = tmp_path / "place"

@@ -11,6 +11,7 @@ import pytest
 from seatrial.errors import SandboxError
 from seatrial.sandbox.api import ExecSpec, SandboxSpec
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
+from tests.conftest import sampled
 from tests.faults.spawner_faults import (
     STUCK,
     Fault,
@@ -49,9 +50,9 @@ def assert_nothing_left(state: Path) -> None:
     assert mounts(str(state)) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
-@pytest.mark.parametrize("when", ["agent", "verify"])
-@pytest.mark.parametrize("who", TARGETS)
+@pytest.mark.parametrize("number", sampled([signal.SIGKILL, signal.SIGSTOP]), ids=["killed", "stopped"])
+@pytest.mark.parametrize("when", sampled(["agent", "verify"]))
+@pytest.mark.parametrize("who", sampled(TARGETS))
 def test_no_honest_trial_is_scored_0(who, when, number, state: Path, tmp_path: Path):
     hit: list[int] = []
 
@@ -83,6 +84,7 @@ def test_the_time_of_an_agent_ends_although_the_spawner_is_stopped(state: Path):
     assert_nothing_left(state)
 
 
+@pytest.mark.whole
 def test_the_time_of_an_agent_ends_although_the_first_process_of_its_sandbox_is_stopped(state: Path):
     """It is the one who ends the others. The spawner ends it, which ends them all; its neighbour is not harmed."""
 
@@ -100,6 +102,7 @@ def test_the_time_of_an_agent_ends_although_the_first_process_of_its_sandbox_is_
     assert_nothing_left(state)
 
 
+@pytest.mark.whole
 def test_an_interrupt_comes_through_although_the_spawner_is_stopped(state: Path, tmp_path: Path):
     """As Ctrl-C does it: by a signal to our process, whose handler cancels the run."""
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from seatrial.gateway.dialects.fields import dump
-from seatrial.gateway.sse import SseEvent
+from seatrial.gateway.base import SseEvent
+from seatrial.untrusted.json import dump
 
 DONE = SseEvent(None, "[DONE]")
 

@@ -13,12 +13,12 @@ from anthropic import Anthropic, AsyncAnthropic
 from openai import AsyncOpenAI, OpenAI
 
 from seatrial.gateway.api import ModelReply, ModelRequest, Upstream
+from seatrial.gateway.base import Limits
 from seatrial.gateway.calls import CALLS_FILE, CallLog, read_calls
-from seatrial.gateway.limits import Limits
-from seatrial.gateway.pricing import ModelPrice, PriceTable
+from seatrial.gateway.prices import ModelPrice, PriceTable
 from seatrial.gateway.server import listening_socket, serve
 from seatrial.gateway.session import Session, SessionOptions
-from seatrial.model.trace import Dialect, ModelCall
+from seatrial.model.trace import DialectName, ModelCall
 from seatrial.testing.fake_provider import FakeProvider, Step
 from tests.gateway.upstream_calls import provider
 
@@ -70,7 +70,7 @@ class Gateway:
 class Pieces:
     """An upstream that streams these bytes of chat completions, cut as they are."""
 
-    dialects: frozenset[Dialect] = frozenset({"openai_chat"})
+    dialects: frozenset[DialectName] = frozenset({"openai_chat"})
 
     def __init__(self, pieces: Sequence[bytes]) -> None:
         self._pieces = pieces
@@ -106,7 +106,11 @@ async def open_gateway(
 
 @asynccontextmanager
 async def gateway_to(
-    folder: Path, *script: Step, speaks: Dialect | None = None, upstream: dict[str, Any] | None = None, **options: Any
+    folder: Path,
+    *script: Step,
+    speaks: DialectName | None = None,
+    upstream: dict[str, Any] | None = None,
+    **options: Any,
 ) -> AsyncIterator[tuple[Gateway, FakeProvider]]:
     """A gateway in front of a provider that follows a script, and that provider; `speaks` is its only dialect."""
     settings = {"dialects": frozenset({speaks})} if speaks else {}

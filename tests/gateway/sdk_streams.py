@@ -7,7 +7,7 @@ import anthropic
 import httpx2
 import openai
 
-from seatrial.gateway.sse import SseEvent, encode_event
+from seatrial.gateway.base import SseEvent, encode_event
 
 HELLO: list[Any] = [{"role": "user", "content": "hi"}]
 

@@ -6,11 +6,11 @@ from itertools import pairwise
 from typing import Any
 
 from seatrial.gateway.api import ModelReply, ModelRequest
-from seatrial.gateway.upstreams.answers import error_reply
+from seatrial.gateway.upstreams.replies import error_reply
 from seatrial.gateway.upstreams.scripted import ScriptedModel
-from seatrial.model.trace import Dialect
+from seatrial.model.trace import DialectName
 
-_FIELDS: dict[Dialect, str] = {
+_FIELDS: dict[DialectName, str] = {
     "openai_chat": "model messages tools tool_choice parallel_tool_calls max_completion_tokens temperature top_p stop "
     "seed response_format reasoning_effort verbosity user stream stream_options",
     "openai_responses": "model input instructions tools tool_choice parallel_tool_calls max_output_tokens temperature "
@@ -40,7 +40,7 @@ _BLOCKS = {
 }
 
 
-def complaint(dialect: Dialect, payload: dict[str, Any]) -> str | None:
+def complaint(dialect: DialectName, payload: dict[str, Any]) -> str | None:
     """What the API would say about a request, None if it takes it."""
     try:
         _check(payload, _FIELDS[dialect], "request")
@@ -110,7 +110,7 @@ def _some_tools(payload: dict[str, Any]) -> list[Any]:
 class StrictUpstream:
     """Answers line by line like a script, in one dialect, and keeps the requests that it took."""
 
-    def __init__(self, dialect: Dialect, lines: Sequence[object] = ("ok",), refuses: Sequence[str] = ()) -> None:
+    def __init__(self, dialect: DialectName, lines: Sequence[object] = ("ok",), refuses: Sequence[str] = ()) -> None:
         """`refuses` are fields that this model does not support, though its dialect has them."""
         self.dialects = frozenset({dialect})
         self.taken: list[ModelRequest] = []

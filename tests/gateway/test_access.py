@@ -7,12 +7,11 @@ import pytest
 
 from seatrial.gateway.access import ModelAccess
 from seatrial.gateway.calls import CALLS_FILE, read_calls
-from seatrial.gateway.dialects import PATHS
-from seatrial.gateway.pricing import PriceTable
+from seatrial.gateway.prices import PriceTable
 from seatrial.gateway.server import listening_socket
 from seatrial.gateway.session import SessionOptions
 from seatrial.gateway.upstreams.scripted import ScriptedModel
-from tests.gateway.upstream_calls import call
+from tests.gateway.upstream_calls import PATHS, call
 
 NO_PRICES = PriceTable(models={})
 

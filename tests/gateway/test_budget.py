@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 
 from seatrial.gateway.api import ModelRequest
 from seatrial.gateway.budget import Amount, Budget, abandoned, estimate_of, most_of
-from seatrial.gateway.dialects import PATHS
-from seatrial.gateway.pricing import ModelPrice
-from seatrial.gateway.upstreams.reply import Reply
+from seatrial.gateway.prices import ModelPrice
+from seatrial.gateway.upstreams.replies import Reply
 from seatrial.model.trace import TokenUsage
 from seatrial.testing.fake_provider import Fail, FakeProvider, Hang, Raw, Say
 from tests.gateway.gateways import Gateway, gateway_to, post
-from tests.gateway.upstream_calls import call
+from tests.gateway.upstream_calls import PATHS, call
 
 CHAT = PATHS["openai_chat"]
 PRICE = ModelPrice(input=1.0, output=2.0)

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seatrial.gateway.dialects import dialect_of
-from seatrial.gateway.dialects.api import ToldError
-from seatrial.gateway.dialects.fields import told_error
+from seatrial.gateway.fields import ToldError, told_error
 from tests.gateway import dialect_streams as streams
 from tests.gateway.sdk_streams import sdk_stream
 from tests.gateway.test_dialects_streams import DIALECTS, JSON

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seatrial.gateway import dialects
-from seatrial.gateway.dialects.api import ToldError
-from seatrial.gateway.sse import SseEvent
+from seatrial.gateway.base import SseEvent
+from seatrial.gateway.fields import ToldError
 from tests.gateway import dialect_streams as streams
 from tests.gateway.google_answers import GoogleAnswer
 

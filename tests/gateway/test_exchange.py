@@ -10,13 +10,17 @@ import pytest
 from yarl import URL
 
 from seatrial.gateway.api import ModelReply, ModelRequest
-from seatrial.gateway.calls import conversation
-from seatrial.gateway.dialects import PATHS
+from seatrial.gateway.base import Limits
+from seatrial.gateway.calls import CALLS_FILE, conversation
+from seatrial.gateway.exchange import error_in_dialect
+from seatrial.gateway.upstreams.replay import ReplayModel
 from seatrial.gateway.upstreams.scripted import ScriptedModel
-from seatrial.model.trace import Dialect
+from seatrial.model.trace import DialectName
 from seatrial.testing.fake_provider import Fail, Raw, Say
-from tests.gateway.gateways import HELLO, Gateway, gateway_to, open_gateway, post
-from tests.gateway.upstream_calls import DIALECTS, KEY, call
+from tests.gateway.agent_requests import CLAUDE_CODE, CODEX, PATCH
+from tests.gateway.gateways import HELLO, Gateway, Pieces, gateway_to, open_gateway, post
+from tests.gateway.strict_upstream import StrictUpstream
+from tests.gateway.upstream_calls import DIALECTS, KEY, PATHS, call
 
 ODD = (
     b'{ "model":"m",\n "messages":[{"role":"user","content":"h\\u00e9"}], "max_tokens" : 9,"future":{"b":1e2,"a":null}}'
@@ -172,7 +176,7 @@ def test_the_agents_sampling_survives_and_the_runs_goes_before_it_where_set(tmp_
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_what_cannot_be_translated_is_the_agents_mistake_in_its_own_shape(tmp_path, dialect):
-    upstream: Dialect = "anthropic" if dialect != "anthropic" else "openai_chat"
+    upstream: DialectName = "anthropic" if dialect != "anthropic" else "openai_chat"
 
     async def scenario() -> None:
         async with gateway_to(tmp_path, speaks=upstream, translation="strict") as (gateway, fake):
@@ -266,3 +270,313 @@ def test_headers_that_are_no_text_do_not_open_anything(tmp_path):
         assert model.remaining == 1
 
     asyncio.run(scenario())
+
+
+AGENTS: dict[DialectName, dict[str, Any]] = {"anthropic": CLAUDE_CODE, "openai_responses": CODEX}
+WAYS: list[tuple[DialectName, DialectName]] = [
+    ("anthropic", "openai_chat"),
+    ("anthropic", "openai_responses"),
+    ("openai_responses", "openai_chat"),
+    ("openai_responses", "anthropic"),
+]
+EFFORT = {"openai_chat": "reasoning_effort", "openai_responses": "reasoning", "anthropic": "thinking"}
+
+
+async def asked(gateway: Gateway, dialect: DialectName, **changes: Any) -> tuple[int, bytes]:
+    body = orjson.dumps({**AGENTS[dialect], **changes})
+    return await post(gateway, PATHS[dialect], body, **{"anthropic-beta": "new-2026", "user-agent": "cli/1"})
+
+
+@pytest.mark.parametrize(("here", "there"), WAYS)
+def test_what_is_left_out_is_noted_with_the_first_call_and_for_the_trial(tmp_path, here, there):
+    upstream = StrictUpstream(there, ["one", "two"])
+
+    async def scenario() -> None:
+        async with open_gateway(upstream, tmp_path) as gateway:
+            assert [(await asked(gateway, here))[0] for _ in range(2)] == [200, 200]
+        first, second = gateway.calls
+        assert "cache_control" in first.omitted or "client_metadata" in first.omitted
+        assert (second.omitted, gateway.session.usage.omitted) == ((), first.omitted)
+        assert gateway.session.tally.refused_by_us == 0
+
+    asyncio.run(scenario())
+    assert all("anthropic-beta" not in request.headers for request in upstream.taken)
+    assert all(request.headers["user-agent"] == "cli/1" for request in upstream.taken)
+
+
+@pytest.mark.parametrize(("here", "there"), WAYS)
+def test_a_setting_that_the_model_refuses_is_left_out_from_then_on(tmp_path, here, there):
+    upstream = StrictUpstream(there, ["one", "two"], refuses=[EFFORT[there]])
+
+    async def scenario() -> None:
+        async with open_gateway(upstream, tmp_path) as gateway:
+            assert [(await asked(gateway, here))[0] for _ in range(2)] == [200, 200]
+        assert upstream.asked == 3
+        assert [call.status for call in gateway.calls] == [200, 200]
+        effort = {"anthropic": "output_config.effort", "openai_responses": "reasoning.effort"}[here]
+        assert effort in gateway.session.usage.omitted
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("sampling", "status"), [({}, 200), ({"top_p": 0.5}, 400)])
+def test_sampling_that_the_model_refuses_is_left_out_unless_the_run_has_set_it(tmp_path, sampling, status):
+    upstream = StrictUpstream("anthropic", ["one"], refuses=["top_p"])
+
+    async def scenario() -> None:
+        async with open_gateway(upstream, tmp_path, sampling=sampling) as gateway:
+            assert (await asked(gateway, "openai_responses", temperature=1, top_p=0.9))[0] == status
+        assert ("top_p" in gateway.session.usage.omitted) == (status == 200)
+
+    asyncio.run(scenario())
+
+
+def test_a_strict_translation_leaves_nothing_out(tmp_path):
+    upstream = StrictUpstream("openai_chat", ["one"], refuses=["reasoning_effort"])
+    effort = {
+        "tools": None,
+        "context_management": None,
+        "metadata": None,
+        "messages": [{"role": "user", "content": "x"}],
+    }
+
+    async def scenario() -> None:
+        async with open_gateway(upstream, tmp_path, translation="strict") as gateway:
+            refused = await asked(gateway, "anthropic")
+            unsupported = await asked(gateway, "anthropic", **effort)
+        assert refused[0] == unsupported[0] == 400
+        assert b"`context_management` cannot be translated" in refused[1]
+        said = orjson.loads(unsupported[1])["error"]["message"]
+        assert "`reasoning_effort` is what `output_config.effort` was translated to" in said
+
+    asyncio.run(scenario())
+    assert upstream.asked == 1
+
+
+@pytest.mark.parametrize(
+    ("there", "told", "left_out"),
+    [
+        ("anthropic", "output_config.effort: Input should be 'low'", "reasoning.effort"),
+        ("anthropic", "adaptive thinking is not supported on this model", "reasoning.effort"),
+        ("openai_chat", "Unsupported parameter: 'parallel_tool_calls'", "parallel_tool_calls"),
+        ("anthropic", "messages.1.content.0.thinking.signature: Field required", None),
+        ("openai_chat", "the prompt is too long", None),
+    ],
+)
+def test_refusals_that_speak_of_a_setting_are_told_apart(tmp_path, there, told, left_out):
+    async def scenario() -> None:
+        script = (Fail(400, told), Say("ok"))
+        async with gateway_to(tmp_path, *script, speaks=there) as (gateway, _):
+            status, _ = await asked(gateway, "openai_responses")
+        assert status == (400 if left_out is None else 200)
+        assert left_out is None or left_out in gateway.session.usage.omitted
+
+    asyncio.run(scenario())
+
+
+def test_errors_name_what_the_agent_sent():
+    told = error_in_dialect(400, "Unknown parameter: 'text.format'.", "openai_responses", "anthropic")
+    assert "`text.format` is what `output_config.format` was translated to" in orjson.loads(told)["error"]["message"]
+    told = error_in_dialect(400, "messages: too long", "anthropic", "openai_chat")
+    assert orjson.loads(told)["error"]["message"] == "messages: too long"
+
+
+def test_other_refusals_are_the_agents_to_hear(tmp_path):
+    async def scenario() -> None:
+        script = (Fail(400, "the prompt is too long"), Say("ok"))
+        async with gateway_to(tmp_path, *script, speaks="openai_chat") as (gateway, fake):
+            status, said = await asked(gateway, "anthropic", stream=False)
+        assert (status, len(fake.received)) == (400, 1)
+        assert orjson.loads(said)["error"]["message"] == "the prompt is too long"
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("there", ["openai_chat", "anthropic"])
+def test_a_patch_reaches_codex_as_the_text_that_it_wants(tmp_path, there, stream):
+    line = {"tool_calls": [{"name": "apply_patch", "id": "c9", "arguments": {"input": PATCH}}]}
+    upstream = StrictUpstream(there, [line])
+
+    async def scenario() -> None:
+        async with open_gateway(upstream, tmp_path) as gateway:
+            status, said = await asked(gateway, "openai_responses", stream=stream)
+            assert status == 200
+            told = said
+        async with open_gateway(ReplayModel.from_file(tmp_path / CALLS_FILE), tmp_path / "again") as gateway:
+            status, again = await asked(gateway, "openai_responses", stream=stream)
+        for body in (told, again):
+            (call,) = _answer(body, stream=stream)["output"]
+            assert (call["type"], call["name"], call["input"]) == ("custom_tool_call", "apply_patch", PATCH)
+            assert call["call_id"] == "c9"
+            assert (b"response.custom_tool_call_input.done" in body) == stream
+
+    (tmp_path / "again").mkdir()
+    asyncio.run(scenario())
+
+
+def _answer(body: bytes, *, stream: bool) -> Any:
+    if not stream:
+        return orjson.loads(body)
+    last = [line for line in body.splitlines() if line.startswith(b"data:")][-1]
+    return orjson.loads(last.removeprefix(b"data:"))["response"]
+
+
+@pytest.mark.parametrize(
+    ("path", "there", "counts"),
+    [
+        ("/v1/messages/count_tokens", "openai_chat", True),
+        ("/v1/responses/input_tokens", "anthropic", True),
+        ("/v1/messages/count_tokens?beta=true", "anthropic", False),
+    ],
+)
+def test_tokens_are_estimated_for_agents_that_the_upstream_does_not_understand(tmp_path, path, there, counts):
+    async def scenario() -> None:
+        async with gateway_to(tmp_path, speaks=there) as (gateway, fake):
+            status, said = await post(gateway, path, b'{"messages": []}' + b" " * 24)
+        assert status == 200
+        assert bool(fake.received) != counts
+        if counts:
+            assert orjson.loads(said)["input_tokens"] == 10
+        assert gateway.calls == []
+
+    asyncio.run(scenario())
+
+
+class Lingering(StrictUpstream):
+    """Says everything, and closes its answer only when it is told to."""
+
+    @asynccontextmanager
+    async def ask(self, request: ModelRequest) -> AsyncIterator[ModelReply]:
+        async with super().ask(request) as reply:
+
+            async def chunks() -> AsyncIterator[bytes]:
+                async for chunk in reply.chunks:
+                    yield chunk
+                await asyncio.Event().wait()
+
+            yield reply._replace(chunks=chunks(), whole=None)
+
+
+@pytest.mark.parametrize(("here", "there"), WAYS)
+def test_whoever_hangs_up_at_the_last_word_has_had_the_answer(tmp_path, here, there):
+    last = {"anthropic": b"message_stop", "openai_responses": b"response.completed"}[here]
+
+    async def scenario() -> None:
+        async with (
+            open_gateway(Lingering(there, ["all of it"]), tmp_path) as gateway,
+            gateway.plain() as client,
+            client.post(PATHS[here], json=AGENTS[here]) as response,
+        ):
+            heard = b""
+            while last not in heard:
+                heard += await response.content.readany()
+            response.close()
+        (call,) = gateway.calls
+        assert (call.status, call.error) == (200, None)
+
+    asyncio.run(asyncio.wait_for(scenario(), 30))
+
+
+_HEAD = '"id":"1","object":"chat.completion.chunk","created":0,"model":"m"'
+_CHUNKS = (
+    ": a comment",
+    f'data: {{{_HEAD},"choices":[{{"index":0,"delta":{{"content":"h\u00e9"}},"finish_reason":null}}]}}',
+    f'data: {{{_HEAD},"choices":[{{"index":0,"delta":{{}},"finish_reason":"stop"}}]}}',
+    f'data: {{{_HEAD},"choices":[],"usage":{{"prompt_tokens":3,"completion_tokens":2}}}}',
+    "data: [DONE]",
+)
+STREAM = "".join(f"{chunk}\n\n" for chunk in _CHUNKS)
+
+
+def cuts() -> list[list[bytes]]:
+    """The stream in one piece, in lines, byte by byte, and cut in two at every place around the count of tokens."""
+    whole = STREAM.encode()
+    start, end = whole.index(_CHUNKS[3].encode()), len(whole)
+    halves = [[whole[:place], whole[place:]] for place in range(start - 3, end, 7)]
+    return [[whole], whole.splitlines(keepends=True), [bytes([each]) for each in whole], *halves]
+
+
+@pytest.mark.parametrize("pieces", cuts())
+def test_the_count_of_tokens_is_kept_and_only_shown_if_asked_for(tmp_path, pieces):
+    asked: dict[str, Any] = {"stream_options": {"include_usage": True}}
+
+    async def scenario() -> None:
+        async with open_gateway(Pieces(pieces), tmp_path) as gateway:
+            answers = [
+                await post(gateway, PATHS["openai_chat"], call(stream=True, **more).body) for more in (asked, {})
+            ]
+        shown, hidden = (body.decode() for _, body in answers)
+        assert shown == STREAM
+        wanted = [line for line in STREAM.splitlines() if line.startswith("data") and "usage" not in line]
+        assert [line for line in hidden.splitlines() if line.startswith("data")] == wanted
+        assert hidden.count("\n\n") >= len(wanted)
+        assert [each.usage and each.usage.input_tokens for each in gateway.calls] == [3, 3]
+
+    asyncio.run(scenario())
+
+
+def test_a_last_event_without_its_blank_line_is_passed_on_too(tmp_path):
+    async def scenario() -> None:
+        async with open_gateway(Pieces([STREAM.rstrip().encode()]), tmp_path) as gateway:
+            _, body = await post(gateway, PATHS["openai_chat"], call(stream=True).body)
+            _, translated = await post(gateway, PATHS["anthropic"], call("anthropic", stream=True).body)
+        assert body.endswith(b"data: [DONE]\n\n")
+        assert b"message_stop" in translated
+        assert [each.error for each in gateway.calls] == [None, None]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("upstream", ["openai_chat", "openai_responses", "anthropic"])
+@pytest.mark.parametrize("asked", [True, False])
+def test_the_count_is_hidden_in_translated_streams_too(tmp_path, upstream, asked):
+    options: dict[str, Any] = {"stream_options": {"include_usage": True}} if asked else {}
+
+    async def scenario() -> None:
+        async with gateway_to(tmp_path, speaks=upstream) as (gateway, _):
+            _, body = await post(gateway, PATHS["openai_chat"], call(stream=True, **options).body)
+        assert (b'"prompt_tokens"' in body) == asked
+        assert gateway.calls[0].usage is not None
+
+    asyncio.run(scenario())
+
+
+class Endless(Pieces):
+    """Goes on for ever, in events or in a single line."""
+
+    def __init__(self, piece: bytes) -> None:
+        super().__init__([])
+        self._piece = piece
+        self.sent = 0
+
+    @asynccontextmanager
+    async def ask(self, _: ModelRequest) -> AsyncIterator[ModelReply]:
+        async def chunks() -> AsyncIterator[bytes]:
+            yield b'data: {"choices":[{"index":0,"delta":{"content":"'
+            while True:
+                self.sent += len(self._piece)
+                yield self._piece
+
+        yield ModelReply(200, {"content-type": "text/event-stream"}, chunks())
+
+
+AN_EVENT = b'"}}]}\n\ndata: {"choices":[{"index":0,"delta":{"content":"' + b"x" * 999
+
+
+@pytest.mark.parametrize("piece", [AN_EVENT, b"x" * 999], ids=["events", "a line"])
+@pytest.mark.parametrize("dialect", ["openai_chat", "anthropic"])
+def test_a_stream_without_an_end_is_ended_with_an_error_and_is_the_agents_own_affair(tmp_path, piece, dialect):
+    async def scenario() -> None:
+        upstream = Endless(piece)
+        async with open_gateway(upstream, tmp_path, limits=Limits(spool=tmp_path, answer_bytes=2**20)) as gateway:
+            asked = call(dialect, stream=True)
+            status, said = await post(gateway, asked.path, asked.body)
+            assert (status, b"answers under way are larger than 1,048,576 bytes" in said[-400:]) == (200, True)
+            assert 2**20 - 2**15 < upstream.sent < 2**20 + 2**17
+            assert (gateway.session.failure, gateway.session.bodies.answers) == (None, 0)
+            (kept,) = gateway.calls
+            assert (kept.error and kept.error.kind, kept.status) == ("agent", 200)
+            assert (tmp_path / "calls.jsonl").stat().st_size < 2**21
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))

@@ -5,15 +5,16 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from seatrial.gateway.dialects import PATHS
+import pytest
+
 from seatrial.gateway.upstreams.function import FunctionModel
+from seatrial.gateway.upstreams.http import ProviderOptions
 from seatrial.gateway.upstreams.provider import HttpProvider
-from seatrial.gateway.upstreams.provider_options import ProviderOptions
 from seatrial.gateway.upstreams.scripted import ScriptedModel
 from seatrial.testing.fake_provider import Say
 from tests.gateway.gateways import Gateway, open_gateway, post
 from tests.gateway.test_hostile import at_most, drained
-from tests.gateway.upstream_calls import call, provider
+from tests.gateway.upstream_calls import PATHS, call, provider
 
 PIECE = b"x" * 2**16
 SIZE = 48 * 2**20
@@ -69,6 +70,7 @@ def folders(place: Path) -> tuple[Path, Path]:
     return place / "hostile", place / "honest"
 
 
+@pytest.mark.whole
 def test_many_large_bodies_at_once_fill_no_memory_and_starve_nobody(tmp_path):
     hostile_folder, honest_folder = folders(tmp_path)
 

@@ -9,12 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from seatrial.errors import ModelSilentError
-from seatrial.gateway.dialects import PATHS
-from seatrial.gateway.limits import Limits
-from seatrial.gateway.upstreams.answers import could_be_answer, is_answer
+from seatrial.gateway.base import Limits
+from seatrial.gateway.upstreams.failures import could_be_answer, is_answer
 from seatrial.testing.fake_provider import Raw, Say
 from tests.gateway.gateways import Pieces, gateway_to, open_gateway, post
-from tests.gateway.upstream_calls import DIALECTS, Naps, call
+from tests.gateway.upstream_calls import DIALECTS, PATHS, Naps, call
 
 SSE = {"content-type": "text/event-stream"}
 HTML = b"<!doctype html><title>502 Bad Gateway</title>"

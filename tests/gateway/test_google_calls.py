@@ -6,13 +6,12 @@ import aiohttp
 import orjson
 import pytest
 
+from seatrial.gateway.base import Limits, checked
 from seatrial.gateway.calls import CALLS_FILE, CallLog, read_calls
-from seatrial.gateway.ended import checked
-from seatrial.gateway.limits import Limits
 from seatrial.gateway.server import listening_socket, serve
 from seatrial.gateway.session import Session, SessionOptions
 from seatrial.gateway.upstreams.replay import ReplayModel
-from seatrial.gateway.upstreams.reply import Reply, ReplyCall
+from seatrial.gateway.upstreams.replies import Reply, ReplyCall
 from seatrial.gateway.upstreams.scripted import ScriptedModel
 from seatrial.model.trace import ModelCall
 from seatrial.testing.fake_provider import Cut, Raw, Say

@@ -5,23 +5,11 @@ from typing import Any
 import pytest
 
 from seatrial.gateway.neutral.google_requests import NAMES, read_request, write_request
-from seatrial.gateway.neutral.losses import Losses
-from seatrial.gateway.neutral.types import (
-    Called,
-    ImagePart,
-    Reasoned,
-    Request,
-    Returned,
-    Said,
-    Text,
-    Thinking,
-    Tool,
-    ToolChoice,
-    Untranslatable,
-)
+from seatrial.gateway.neutral.types import Losses, Request, Thinking, Tool, ToolChoice, Untranslatable
+from seatrial.messages import Message, Picture, Reasoning, ToolCall, ToolResult
 
 HELLO = {"role": "user", "parts": [{"text": "hello"}]}
-ASKED = (Said("user", (Text("hello"),)),)
+ASKED = (Message("user", ("hello",)),)
 
 
 def read(**fields: Any) -> tuple[Request, tuple[str, ...]]:
@@ -61,16 +49,16 @@ def test_a_conversation():
         ],
     )
     assert found.items == (
-        Said("system", (Text("Be kind."),)),
-        Said("user", (Text("look"), ImagePart("data:image/png;base64,aGk="))),
-        Reasoned("Hm."),
-        Said("assistant", (Text("I look."),)),
-        Called("call_0", "ls", '{"path":"."}'),
-        Called("call_1", "ls", '{"path":"/"}'),
-        Called("own", "pwd", "{}"),
-        Returned("own", (Text('{"cwd":"/","code":0}'),)),
-        Returned("call_0", (Text("Error: no such folder"),)),
-        Returned("call_1", (Text("b"),)),
+        Message("system", ("Be kind.",)),
+        Message("user", ("look", Picture("data:image/png;base64,aGk="))),
+        Reasoning("Hm."),
+        Message("assistant", ("I look.",)),
+        ToolCall("call_0", "ls", '{"path":"."}'),
+        ToolCall("call_1", "ls", '{"path":"/"}'),
+        ToolCall("own", "pwd", "{}"),
+        ToolResult("own", ('{"cwd":"/","code":0}',)),
+        ToolResult("call_0", ("Error: no such folder",)),
+        ToolResult("call_1", ("b",)),
     )
 
 
@@ -80,7 +68,7 @@ def test_results_belong_to_the_first_open_call_of_their_id_or_name_among_thousan
     given = [{"functionResponse": {"name": "f1", "id": "c1"}}, {"functionResponse": {"name": "f0", "id": "x"}}]
     given += [{"functionResponse": {"name": "f1"}}] * (count // 2)
     found, _ = read(contents=[{"role": "model", "parts": called}, {"role": "user", "parts": given}])
-    answered = [item.id for item in found.items if isinstance(item, Returned)]
+    answered = [item.id for item in found.items if isinstance(item, ToolResult)]
     assert answered == ["c1", "c0", *(f"c{number}" for number in range(3, count, 2)), "call_f1"]
 
 
@@ -92,7 +80,7 @@ def test_ids_stay_when_a_conversation_goes_on():
     short, _ = read(contents=[HELLO, *turns])
     long, _ = read(contents=[HELLO, *turns, *turns])
     assert long.items[: len(short.items)] == short.items
-    assert [item.id for item in long.items if isinstance(item, Called)] == ["call_0", "call_1"]
+    assert [item.id for item in long.items if isinstance(item, ToolCall)] == ["call_0", "call_1"]
 
 
 @pytest.mark.parametrize(
@@ -194,16 +182,16 @@ def test_what_has_no_place_is_named_as_the_agent_sent_it():
 
 def test_what_others_say_has_a_place_with_google():
     items = (
-        Said("system", (Text("Be kind."),)),
-        Said("developer", (Text("Be brief."),)),
-        Said("user", (Text("look"), ImagePart("https://h/a.png"))),
-        Reasoned("Hm."),
-        Called("c1", "ls", "{}"),
-        Called("c2", "cat", '{"file":"a"}'),
-        Returned("c1", (Text("a"),)),
-        Returned("c2", (Text("x"), ImagePart("data:image/png;base64,aGk="))),
-        Said("user", (Text("go on"),)),
-        Said("system", (Text("Now hurry."),)),
+        Message("system", ("Be kind.",)),
+        Message("developer", ("Be brief.",)),
+        Message("user", ("look", Picture("https://h/a.png"))),
+        Reasoning("Hm."),
+        ToolCall("c1", "ls", "{}"),
+        ToolCall("c2", "cat", '{"file":"a"}'),
+        ToolResult("c1", ("a",)),
+        ToolResult("c2", ("x", Picture("data:image/png;base64,aGk="))),
+        Message("user", ("go on",)),
+        Message("system", ("Now hurry.",)),
     )
     request = written(model="gemini-3-pro", items=items, max_tokens=9, stop=["END"])
     signed = {"thoughtSignature": "skip_thought_signature_validator"}

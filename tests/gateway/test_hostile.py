@@ -10,13 +10,12 @@ import aiohttp
 import orjson
 import pytest
 
-from seatrial.gateway.dialects import PATHS
-from seatrial.gateway.limits import Limits
+from seatrial.gateway.base import Limits
 from seatrial.gateway.upstreams.scripted import ScriptedModel
-from seatrial.model.trace import Dialect
+from seatrial.model.trace import DialectName
 from seatrial.testing.fake_provider import Big, Hang, Raw, Say
 from tests.gateway.gateways import Gateway, gateway_to, open_gateway, post
-from tests.gateway.upstream_calls import call, provider
+from tests.gateway.upstream_calls import PATHS, call, provider
 
 LARGE = 50 * 2**20
 
@@ -47,6 +46,7 @@ async def drained(gateway: Gateway, body: bytes | AsyncIterator[bytes], path: st
         return response.status, size
 
 
+@pytest.mark.whole
 def test_a_large_request_arrives_whole(tmp_path):
     async def body() -> AsyncIterator[bytes]:
         yield b'{"model":"m","messages":[{"role":"user","content":"'
@@ -68,6 +68,7 @@ def test_a_large_request_arrives_whole(tmp_path):
     asyncio.run(scenario())
 
 
+@pytest.mark.whole
 def test_a_large_answer_arrives_whole(tmp_path):
     async def scenario() -> None:
         async with gateway_to(tmp_path, Big(LARGE)) as (gateway, _):
@@ -79,6 +80,7 @@ def test_a_large_answer_arrives_whole(tmp_path):
     asyncio.run(scenario())
 
 
+@pytest.mark.whole
 def test_large_answers_on_other_paths_are_passed_by_in_pieces(tmp_path):
     async def scenario() -> None:
         async with gateway_to(tmp_path, Big(LARGE)) as (gateway, _):
@@ -121,7 +123,7 @@ GARBAGE = [
 @pytest.mark.parametrize("garbage", GARBAGE)
 @pytest.mark.parametrize("dialect", PATHS)
 @pytest.mark.parametrize("speaks", ["openai_chat", "anthropic"])
-def test_garbage_for_a_stream_is_the_providers_failure(tmp_path, dialect: Dialect, speaks, garbage):
+def test_garbage_for_a_stream_is_the_providers_failure(tmp_path, dialect: DialectName, speaks, garbage):
     events = {"content-type": "text/event-stream"}
 
     async def scenario() -> None:

@@ -7,11 +7,10 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from seatrial.gateway.dialects import PATHS
 from seatrial.gateway.upstreams.scripted import ScriptedModel
 from tests.conftest import OPEN_FILES
 from tests.gateway.gateways import Gateway, open_gateway
-from tests.gateway.upstream_calls import call, provider
+from tests.gateway.upstream_calls import PATHS, call, provider
 
 AGENTS = 200
 CALLS = 3
@@ -54,6 +53,7 @@ def test_two_hundred_agents_at_once(tmp_path: Path):
     asyncio.run(scenario())
 
 
+@pytest.mark.whole
 def test_a_burst_of_connections(tmp_path):
     """All connect before the first one asks anything."""
 

@@ -8,9 +8,9 @@ import anthropic
 import openai
 import pytest
 
+from seatrial.gateway.upstreams.failures import DOUBTFUL_STATUSES
 from seatrial.gateway.upstreams.scripted import ScriptedModel
-from seatrial.gateway.upstreams.second_opinion import DOUBTFUL_STATUSES
-from seatrial.model.trace import Dialect
+from seatrial.model.trace import DialectName
 from seatrial.testing.fake_provider import Fail, Hang, Raw, Step
 from tests.gateway.gateways import HELLO, Gateway, gateway_to, open_gateway
 from tests.gateway.upstream_calls import Naps
@@ -45,7 +45,7 @@ ANTHROPIC: dict[int, type[Exception]] = {
 @pytest.mark.parametrize("status", OPENAI)
 def test_a_bad_request_is_the_agents_own(tmp_path, status, stream, translated):
     async def scenario() -> None:
-        speaks: Dialect = "anthropic" if translated else "openai_chat"
+        speaks: DialectName = "anthropic" if translated else "openai_chat"
         async with gateway_to(tmp_path, Fail(status, "told so"), speaks=speaks) as (gateway, fake):
             with pytest.raises(OPENAI[status], match="told so"):
                 await chat(gateway, stream=stream)
@@ -62,7 +62,7 @@ def test_a_bad_request_is_the_agents_own(tmp_path, status, stream, translated):
 @pytest.mark.parametrize("status", ANTHROPIC)
 def test_a_bad_request_to_messages_is_too(tmp_path, status, translated):
     async def scenario() -> None:
-        speaks: Dialect = "openai_chat" if translated else "anthropic"
+        speaks: DialectName = "openai_chat" if translated else "anthropic"
         async with gateway_to(tmp_path, Fail(status, "told so"), speaks=speaks) as (gateway, _):
             with pytest.raises(ANTHROPIC[status], match="told so"):
                 await claude(gateway)

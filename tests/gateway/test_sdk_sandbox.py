@@ -7,30 +7,54 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import orjson
 import pytest
 
 from seatrial.gateway.access import ModelAccess
 from seatrial.gateway.calls import read_calls
-from seatrial.gateway.pricing import PriceTable
+from seatrial.gateway.prices import PriceTable
 from seatrial.gateway.session import SessionOptions
-from seatrial.sandbox.api import SandboxSpec
-from seatrial.sandbox.session import open_sandbox, run_shell
+from seatrial.sandbox.api import Capabilities, Image, Sandbox, SandboxSpec, open_sandbox, run_shell
+from seatrial.sandbox.embedded.backend import EmbeddedBackend
 from seatrial.testing.fake_provider import Say, Step
-from seatrial.trial.machinery import Machinery
 from seatrial.trial.run import run_trial
+from seatrial.trial.spec import Machinery
 from tests.gateway import sdk_program
-from tests.gateway.layers import LayeredBackend
 from tests.gateway.test_sdk_ways import SAID, SCRIPT
 from tests.gateway.upstream_calls import provider
 from tests.trial.support import Ran, trial_spec, write_task
 
 PYTHON = "/usr/bin/python3"
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
+
+
+class LayeredBackend:
+    """The embedded backend; every sandbox on the host's system has one more layer."""
+
+    def __init__(self, layer: Path) -> None:
+        self._inner = EmbeddedBackend()
+        self._image = Image(f"host + {layer}", layers=(layer,), base="host")
+
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._inner.__aexit__(kind, error, trace)
+
+    async def probe(self) -> Capabilities:
+        return await self._inner.probe()
+
+    async def create(self, spec: SandboxSpec) -> Sandbox:
+        return await self._inner.create(replace(spec, image=self._image))
 
 
 def requirements(*names: str) -> Iterator[metadata.Distribution]:
@@ -96,6 +120,7 @@ async def run(layer: Path, folder: Path, script: Sequence[Step], *parts: str, **
         return Ran(await run_trial(spec, Machinery(backend, model=access), trial), trial)
 
 
+@pytest.mark.whole
 def test_all_ways_of_asking_work_inside_a_sandbox(layer, tmp_path):
     """One trial for all of them: to load two SDKs takes longer than everything else."""
     asked = [*map(Say, SCRIPT * 3), *[Say("ok")] * 10]

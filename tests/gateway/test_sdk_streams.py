@@ -8,15 +8,15 @@ import anthropic
 import openai
 import pytest
 
-from seatrial.model.trace import Dialect
+from seatrial.model.trace import DialectName
 from seatrial.testing.fake_provider import Cut, Hang, Say
 from tests.gateway.gateways import HELLO, Gateway, gateway_to
 from tests.gateway.upstream_calls import DIALECTS
 
-WITH_SDK: list[Dialect] = ["openai_chat", "openai_responses", "anthropic"]
+WITH_SDK: list[DialectName] = ["openai_chat", "openai_responses", "anthropic"]
 
 
-async def texts(gateway: Gateway, dialect: Dialect) -> AsyncGenerator[str, None]:
+async def texts(gateway: Gateway, dialect: DialectName) -> AsyncGenerator[str, None]:
     """The pieces of text of a streamed answer, as the SDK of a dialect yields them."""
     async with gateway.async_openai() as client, gateway.async_anthropic() as claude:
         stream: Any

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from seatrial.gateway.upstreams.reply import Reply, ReplyCall
+from seatrial.gateway.upstreams.replies import Reply, ReplyCall
 from seatrial.gateway.upstreams.scripted import ScriptedModel
-from seatrial.model.trace import Dialect
+from seatrial.model.trace import DialectName
 from seatrial.testing.fake_provider import Say
 from tests.gateway import sdk_program
 from tests.gateway.gateways import Gateway, gateway_to, open_gateway
@@ -16,7 +16,7 @@ CALLS = (ReplyCall("add", '{"x": 1}'), ReplyCall("add", '{"x": 2}'))
 ADDED = [("add", {"x": 1}), ("add", {"x": 2})]
 SCRIPT = [Reply("one"), Reply("two", CALLS), Reply("three"), Reply("four"), Reply("five", CALLS)]
 SAID = ["one", ADDED, "three", "four", ADDED]
-PARTS: dict[str, Dialect] = {"chat": "openai_chat", "responses": "openai_responses", "messages": "anthropic"}
+PARTS: dict[str, DialectName] = {"chat": "openai_chat", "responses": "openai_responses", "messages": "anthropic"}
 
 
 async def run_program(gateway: Gateway, monkeypatch: pytest.MonkeyPatch, *parts: str) -> dict[str, Any]:

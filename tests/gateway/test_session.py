@@ -7,17 +7,25 @@ from typing import Any, cast
 
 import anthropic
 import openai
+import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from seatrial.gateway.api import ModelRequest
-from seatrial.gateway.ended import EndedCall
-from seatrial.gateway.session import Session, SessionOptions
+from seatrial.gateway.base import CallTally, EndedCall
+from seatrial.gateway.dialects import with_one_model
+from seatrial.gateway.session import Omissions, Session, SessionOptions
 from seatrial.gateway.upstreams.scripted import ScriptedModel
 from seatrial.model.record import ModelUsage
-from seatrial.testing.fake_provider import Fail, Say
+from seatrial.testing.fake_provider import Cut, Fail, Say
 from tests.gateway.gateways import HELLO, PRICES, Gateway, gateway_to, open_gateway, post
+from tests.gateway.upstream_calls import HELLO as UPSTREAM_CALLS_HELLO
+from tests.gateway.upstream_calls import PATHS, call
 
 TEN_TOKENS: dict[str, Any] = {"text": "ok", "usage": {"input_tokens": 8, "cached_tokens": 3, "output_tokens": 2}}
+CHAT_PATH = "/v1/chat/completions"
+CHAT_BODY = b'{"model":"m","messages":[{"role":"user","content":"hello"}]}'
 AT_ONCE = {"x-should-retry": "true", "retry-after-ms": "1"}
 
 
@@ -251,3 +259,159 @@ def test_keys_cannot_be_guessed():
     keys = {new_session().key for _ in range(100)}
     assert len(keys) == 100
     assert all(len(key) >= 32 for key in keys)
+
+
+CHAT = PATHS["openai_chat"]
+
+
+def test_each_thing_is_noted_once():
+    omissions = Omissions()
+    assert omissions.first_seen(["store", "tools[3] (web_search)"]) == ["store", "tools[3] (web_search)"]
+    assert omissions.first_seen(["tools[4] (web_search)", "store", "tools[4] (computer)"]) == ["tools[4] (computer)"]
+    assert omissions.noted == ("store", "tools[3] (web_search)", "tools[4] (computer)")
+
+
+def test_an_agent_cannot_fill_the_record_with_names():
+    omissions = Omissions()
+    for number in range(1000):
+        omissions.first_seen([f"field{number}" * 100])
+    assert len(omissions.noted) == 100
+    assert max(map(len, omissions.noted)) == 200
+
+
+OTHERS: dict[str, Any] = {
+    "models": ["dear"],
+    "fallbacks": [{"model": "dear"}],
+    "plugins": [{"id": "web", "model": "dear"}],
+    "provider": {"order": ["dear"]},
+    "preset": "dear",
+    "route": "fallback",
+    "a_field_of_tomorrow": {"x": ["dear"]},
+}
+KEPT = {
+    "top_k": 4,
+    "min_p": 0.1,
+    "stop": ["x"],
+    "guided_json": {"properties": {"model": {}}},
+    "metadata": {"model": "a"},
+}
+OF_OURS = {"type": "function", "function": {"name": "f", "parameters": {"properties": {"model": {"type": "string"}}}}}
+
+
+def test_a_run_with_a_model_reaches_no_other_by_any_field(tmp_path):
+    async def scenario() -> None:
+        async with gateway_to(tmp_path, model="cheap") as (gateway, fake):
+            tools = [OF_OURS, {"type": "image_generation", "model": "dear", "size": "small"}]
+            await post(gateway, CHAT, orjson.dumps({**UPSTREAM_CALLS_HELLO, "tools": tools, **OTHERS, **KEPT}))
+            sent = fake.received[0].payload
+            assert {name: sent[name] for name in KEPT} == KEPT
+            assert sent["tools"] == [OF_OURS, {"type": "image_generation", "size": "small"}]
+            assert (sent["model"], OTHERS.keys() & sent.keys(), "dear" in str(sent)) == ("cheap", set(), False)
+            (kept,) = gateway.calls
+            assert {*kept.omitted} == {*OTHERS, "tools[1].model"}
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("dialect", "field"),
+    [
+        ("openai_responses", {"tools": [{"type": "image_generation", "model": "dear"}]}),
+        ("anthropic", {"tools": [{"type": "advisor", "name": "a", "model": "dear"}]}),
+        ("anthropic", {"fallback_models": ["dear"]}),
+        ("google", {"generationConfig": {"routingConfig": {"manualMode": {"modelName": "dear"}}}}),
+        ("google", {"modelRouting": {"name": "dear"}}),
+    ],
+)
+def test_nor_in_any_dialect(tmp_path, dialect, field):
+    async def scenario() -> None:
+        request = call(dialect)
+        async with gateway_to(tmp_path, speaks=dialect, model="cheap") as (gateway, fake):
+            await post(gateway, request.path, orjson.dumps({**orjson.loads(request.body), **field}))
+            assert (b"dear" in fake.received[0].body, bool(gateway.session.usage.omitted)) == (False, True)
+
+    asyncio.run(scenario())
+
+
+def test_a_strict_run_refuses_such_a_field_and_one_without_a_model_passes_it_on(tmp_path):
+    async def scenario() -> None:
+        async with gateway_to(tmp_path, model="cheap", translation="strict") as (gateway, fake):
+            status, said = await post(gateway, CHAT, call(models=["dear"]).body)
+            assert (status, b"models" in said, len(fake.received)) == (400, True, 0)
+        async with gateway_to(tmp_path) as (gateway, fake):
+            await post(gateway, CHAT, call(models=["dear"]).body)
+            assert fake.received[0].body == call(models=["dear"]).body
+
+    asyncio.run(scenario())
+
+
+NAMES = st.text() | st.sampled_from(["model", "tools", "messages", "models", "thinking", "type", "function"])
+LEAVES = st.none() | st.integers() | NAMES
+
+
+@given(
+    st.dictionaries(
+        NAMES, st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(NAMES, inner), max_leaves=6)
+    )
+)
+def test_whatever_strangers_send_is_left_out_once(payload):
+    kept, dropped = with_one_model(payload)
+    assert with_one_model(kept) == (kept, ())
+    assert bool(dropped) == (kept != payload)
+
+
+# The tally: calls that a model answered, those that we refused, and the last word the agent was told.
+
+
+def test_answers_and_refusals_are_counted_apart(tmp_path):
+    async def scenario() -> None:
+        script = (Say("yes"), Fail(404, "no such model"))
+        async with gateway_to(tmp_path, *script, speaks="anthropic", max_turns=4, translation="strict") as (gateway, _):
+            assert gateway.session.tally == CallTally()
+            assert (await post(gateway, CHAT_PATH, CHAT_BODY))[0] == 200
+            assert gateway.session.tally == CallTally(requests=1, answered=1)
+            assert (await post(gateway, CHAT_PATH, CHAT_BODY))[0] == 404  # the provider's word, not ours
+            assert gateway.session.tally == CallTally(requests=2, answered=1)
+            status, said = await post(gateway, CHAT_PATH, orjson.dumps({**orjson.loads(CHAT_BODY), "logprobs": True}))
+            assert (status, gateway.session.tally.refused_by_us) == (400, 1)
+            assert gateway.session.tally.last_refusal in orjson.loads(said)["error"]["message"]
+            assert (await post(gateway, "/v1/audio/speech", CHAT_BODY))[0] == 404
+            assert gateway.session.tally.refused_by_us == 2
+            assert "/v1/audio/speech" in str(gateway.session.tally.last_refusal)
+
+    asyncio.run(scenario())
+
+
+def test_a_wrong_key_and_none_at_all_are_counted_and_explained(tmp_path):
+    async def scenario() -> None:
+        async with gateway_to(tmp_path) as (gateway, fake):
+            told = []
+            for key in ("Bearer sk-dummy", ""):
+                status, said = await post(gateway, CHAT_PATH, CHAT_BODY, authorization=key)
+                told.append((status, orjson.loads(said)["error"]["message"]))
+            tally = gateway.session.tally
+        assert [status for status, _ in told] == [401, 401]
+        assert "is not the key of this trial; send the one that is in the variable OPENAI_API_KEY" in told[0][1]
+        assert "is missing; send the one" in told[1][1]
+        assert tally == CallTally(requests=2, refused_by_us=2, last_refusal=told[1][1])
+        assert (len(fake.received), gateway.calls) == (0, [])
+
+    asyncio.run(scenario())
+
+
+def test_a_limit_of_the_run_is_no_refusal_of_ours(tmp_path):
+    async def scenario() -> None:
+        async with gateway_to(tmp_path, max_turns=1) as (gateway, _):
+            assert [(await post(gateway, CHAT_PATH, CHAT_BODY))[0] for _ in range(2)] == [200, 429]
+            assert gateway.session.tally == CallTally(requests=2, answered=1)
+
+    asyncio.run(scenario())
+
+
+def test_half_an_answer_is_none(tmp_path):
+    async def scenario() -> None:
+        async with gateway_to(tmp_path, Cut(after=2)) as (gateway, _):
+            await post(gateway, CHAT_PATH, CHAT_BODY[:-1] + b',"stream":true}')
+            assert gateway.session.tally == CallTally(requests=1)
+
+    asyncio.run(scenario())

@@ -4,14 +4,13 @@ from typing import Any
 
 import pytest
 
-from seatrial.gateway.agent_tools import AgentTools, KnownAs
-from seatrial.gateway.dialects.fields import dump
-from seatrial.gateway.sse import SseEvent
+from seatrial.gateway.base import AgentTools, KnownAs, SseEvent
 from seatrial.gateway.translate import StreamTranslator, translate, translate_response
-from seatrial.model.trace import Dialect
+from seatrial.model.trace import DialectName
+from seatrial.untrusted.json import dump
 from tests.gateway import dialect_streams as streams
 from tests.gateway.test_dialects_streams import JUDGES, assemble
-from tests.gateway.test_translate_streams import EVENT_TYPES
+from tests.gateway.test_translate import EVENT_TYPES
 
 HI = [{"role": "user", "content": "hi"}]
 CALL = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
@@ -36,7 +35,7 @@ FUNCTION = {"type": "function_call", "id": "fc_1", "call_id": "t", "name": "f", 
 RESPONSE = {"id": "resp_1", "object": "response", "model": "m", "status": "completed", "output": [ITEM, FUNCTION]}
 
 
-def told(events: list[SseEvent], here: Dialect, there: Dialect, freeform: tuple[str, ...] = ()) -> Any:
+def told(events: list[SseEvent], here: DialectName, there: DialectName, freeform: tuple[str, ...] = ()) -> Any:
     """What a translated stream amounts to; each of its events is one that the SDK knows."""
     tools = AgentTools({name: KnownAs(name, freeform=True) for name in freeform})
     translator = StreamTranslator(here, there, tools)

@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seatrial.gateway.dialects import PATHS
-from seatrial.gateway.upstreams.body import Body, Hider, secrets_of
+from seatrial.gateway.upstreams.http import Body, Hider, secrets_of
 from seatrial.testing.fake_provider import Fail, Raw, Say, Step
 from tests.gateway.gateways import gateway_to, post
-from tests.gateway.test_silence import by_hand
-from tests.gateway.upstream_calls import KEY, call
+from tests.gateway.test_waits import by_hand
+from tests.gateway.upstream_calls import KEY, PATHS, call
 
 CHAT = PATHS["openai_chat"]
 TRICKY = "sk-aabaabaabaac"  # begins again within itself

@@ -10,7 +10,7 @@ from seatrial.errors import ProviderError
 from seatrial.gateway.api import ModelRequest
 from seatrial.gateway.upstreams.cache import CachedUpstream
 from seatrial.gateway.upstreams.scripted import ScriptedModel
-from seatrial.model.trace import Dialect
+from seatrial.model.trace import DialectName
 from seatrial.testing.fake_provider import Cut, Fail, Raw, Say
 from tests.gateway.upstream_calls import DIALECTS, Answered, ask, call, provider
 
@@ -29,7 +29,7 @@ def asked(folder: Path, script: list[Any], *requests: ModelRequest, scope: str =
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("first_streams", [False, True])
 def test_a_second_time_is_answered_from_the_folder_in_the_form_asked_for(
-    tmp_path: Path, dialect: Dialect, first_streams: bool
+    tmp_path: Path, dialect: DialectName, first_streams: bool
 ):
     answers, count = asked(
         tmp_path, [Say("kept words")], call(dialect, stream=first_streams), call(dialect), call(dialect, stream=True)

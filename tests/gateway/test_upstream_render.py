@@ -10,12 +10,11 @@ from anthropic.types import Message
 from openai.types.chat import ChatCompletion
 from openai.types.responses import Response
 
+from seatrial.gateway.base import SseReader
 from seatrial.gateway.dialects import DIALECTS as MODULES
 from seatrial.gateway.dialects import usage_of
-from seatrial.gateway.sse import SseReader
-from seatrial.gateway.upstreams.render import render_response, render_stream
-from seatrial.gateway.upstreams.reply import Reply, ReplyCall, parse_reply
-from seatrial.model.trace import Dialect, TokenUsage
+from seatrial.gateway.upstreams.replies import Reply, ReplyCall, parse_reply, render_response, render_stream
+from seatrial.model.trace import DialectName, TokenUsage
 from seatrial.testing.fake_provider import FakeProvider, Say
 from tests.gateway.google_answers import GoogleAnswer
 from tests.gateway.upstream_calls import DIALECTS
@@ -29,7 +28,7 @@ REPLIES = {
     "both": Reply(TEXT, CALLS, "thinking about it", USAGE),
     "nothing": Reply(usage=USAGE),
 }
-TYPES: dict[Dialect, Any] = {
+TYPES: dict[DialectName, Any] = {
     "openai_chat": ChatCompletion,
     "openai_responses": Response,
     "anthropic": Message,
@@ -37,7 +36,7 @@ TYPES: dict[Dialect, Any] = {
 }
 
 
-def assembled(dialect: Dialect, chunks: list[bytes]) -> dict[str, Any]:
+def assembled(dialect: DialectName, chunks: list[bytes]) -> dict[str, Any]:
     reader, assembler = SseReader(), MODULES[dialect].assembler()
     for chunk in chunks:
         for event in reader.feed(chunk):
@@ -50,7 +49,7 @@ def assembled(dialect: Dialect, chunks: list[bytes]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("reply", REPLIES.values(), ids=REPLIES)
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_whole_answer_is_one_of_the_sdks_types(dialect: Dialect, reply: Reply):
+def test_a_whole_answer_is_one_of_the_sdks_types(dialect: DialectName, reply: Reply):
     response = render_response(dialect, reply, model="m", serial=3)
     TYPES[dialect].model_validate(response, strict=False)
     assert usage_of(dialect, response) == USAGE.model_copy(update={"reasoning_tokens": 5})
@@ -58,7 +57,7 @@ def test_a_whole_answer_is_one_of_the_sdks_types(dialect: Dialect, reply: Reply)
 
 @pytest.mark.parametrize("reply", REPLIES.values(), ids=REPLIES)
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_stream_amounts_to_the_whole_answer(dialect: Dialect, reply: Reply):
+def test_a_stream_amounts_to_the_whole_answer(dialect: DialectName, reply: Reply):
     response = render_response(dialect, reply, model="m", serial=3)
     stream = list(render_stream(dialect, response))
     together = TYPES[dialect].model_validate(assembled(dialect, stream))
@@ -89,7 +88,7 @@ def test_unknown_fields_survive_streaming():
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_what_is_no_answer_cannot_be_streamed(dialect: Dialect):
+def test_what_is_no_answer_cannot_be_streamed(dialect: DialectName):
     for value in ({}, {"choices": [1]}, {"content": [1], "usage": {}}, {"output": ["x"]}):
         with pytest.raises(ValueError, match=dialect):
             render_stream(dialect, value)

@@ -10,15 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seatrial.errors import ProviderError, UsageError
-from seatrial.gateway.api import ModelRequest
+from seatrial.gateway.api import ModelRequest, for_trial
 from seatrial.gateway.calls import CallLog
 from seatrial.gateway.dialects import DIALECTS as MODULES
-from seatrial.gateway.upstreams.fingerprint import fingerprint, first_difference
-from seatrial.gateway.upstreams.per_trial import for_trial
-from seatrial.gateway.upstreams.render import render_response
-from seatrial.gateway.upstreams.replay import ReplayModel
-from seatrial.gateway.upstreams.reply import Reply
-from seatrial.model.trace import CallError, Dialect, KnownMessages, ModelCall
+from seatrial.gateway.upstreams.replay import ReplayModel, fingerprint, first_difference
+from seatrial.gateway.upstreams.replies import Reply, render_response
+from seatrial.model.trace import CallError, DialectName, KnownMessages, ModelCall
 from tests.gateway.upstream_calls import DIALECTS, Answered, ask, call
 
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -62,7 +59,7 @@ def replayed(model: Any, *requests: ModelRequest) -> list[Answered]:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_the_same_calls_get_the_same_answers_streamed_or_not(dialect: Dialect):
+def test_the_same_calls_get_the_same_answers_streamed_or_not(dialect: DialectName):
     calls = [recorded(0, call(dialect), "one"), recorded(1, call(dialect, temperature=0.5, stream=True), "two")]
     model = ReplayModel(calls)
     first, second = replayed(model, call(dialect, stream=True), call(dialect, temperature=0.5, user="x"))

@@ -1,21 +1,16 @@
 """HttpProvider when the provider fails: what is tried again, how long it waits, and what is given up."""
 
 import asyncio
-import datetime as dt
-import email.utils
-from itertools import pairwise
 
 import pytest
 
 from seatrial.errors import ProviderError
 from seatrial.gateway.api import ModelRequest
-from seatrial.gateway.upstreams.backoff import error_message, retry_after, wait_before
+from seatrial.gateway.upstreams.failures import error_message
+from seatrial.gateway.upstreams.http import ProviderOptions
 from seatrial.gateway.upstreams.provider import HttpProvider
-from seatrial.gateway.upstreams.provider_options import ProviderOptions
 from seatrial.testing.fake_provider import Big, Cut, Fail, FakeProvider, Hang, Raw, Say
 from tests.gateway.upstream_calls import KEY, Naps, ask, call, provider
-
-NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
 
 def failing(*script, status: int | None = None, request: ModelRequest | None = None, **options):
@@ -221,35 +216,6 @@ def test_whoever_leaves_early_or_is_cancelled_gives_the_slot_back():
             assert b"hi" in (await ask(upstream, call())).body
 
     asyncio.run(run())
-
-
-@pytest.mark.parametrize(
-    ("headers", "seconds"),
-    [
-        ({}, None),
-        ({"retry-after": "12"}, 12.0),
-        ({"retry-after": "0.5"}, 0.5),
-        ({"retry-after": email.utils.format_datetime(NOW + dt.timedelta(seconds=30), usegmt=True)}, 30.0),
-        ({"retry-after": email.utils.format_datetime(NOW - dt.timedelta(days=1), usegmt=True)}, 0.0),
-        ({"retry-after": "soon"}, None),
-        ({"retry-after": "nan"}, None),
-        ({"retry-after": "-3"}, None),
-        ({"retry-after": "1", "retry-after-ms": "2500"}, 2.5),
-    ],
-)
-def test_reading_retry_after(headers, seconds):
-    assert retry_after(headers, NOW) == seconds
-
-
-def test_waits_grow_up_to_the_longest_and_spread_by_chance():
-    waits = [wait_before(attempt, None, 60, 1.0) for attempt in range(12)]
-    assert all(later >= sooner for sooner, later in pairwise(waits))
-    assert waits[:3] == [0.5, 1.0, 2.0]
-    assert waits[-1] == 60
-    assert wait_before(3, None, 60, 0.0) == wait_before(3, None, 60, 1.0) / 2
-    assert wait_before(0, 3600, 60, 0.0) == 60
-    assert wait_before(0, 0.0, 60, 0.0) > 0
-    assert 20 <= wait_before(0, 20, 60, 0.7) <= 22
 
 
 @pytest.mark.parametrize(

@@ -10,15 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seatrial.errors import ProviderError, UsageError
-from seatrial.gateway.api import ModelRequest
-from seatrial.gateway.upstreams.asked import read_asked
+from seatrial.gateway.api import ModelRequest, for_trial
 from seatrial.gateway.upstreams.open import make_upstream
-from seatrial.gateway.upstreams.per_trial import for_trial
-from seatrial.gateway.upstreams.ruled import RuledModel
-from seatrial.gateway.upstreams.script_files import load_script
-from seatrial.gateway.upstreams.script_rules import read_rules
-from seatrial.gateway.upstreams.scripted import ScriptedModel
-from seatrial.model.trace import Dialect
+from seatrial.gateway.upstreams.scripted import RuledModel, ScriptedModel, load_script, read_asked, read_rules
+from seatrial.model.trace import DialectName
 from tests.gateway.upstream_calls import DIALECTS, ask, call
 
 BASH = [{"name": "Bash", "input_schema": {}}]
@@ -145,7 +140,7 @@ def test_an_error_and_what_follows_when_the_sdk_asks_again():
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_any_dialect_streamed_or_not(dialect: Dialect):
+def test_any_dialect_streamed_or_not(dialect: DialectName):
     answered = asyncio.run(ask(model({"say": "hello there"}), call(dialect, stream=True)))
     assert b"there" in answered.body
 

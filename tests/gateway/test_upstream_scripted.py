@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from seatrial.errors import ProviderError, UsageError
-from seatrial.gateway.api import ModelRequest
+from seatrial.gateway.api import ModelRequest, for_trial
 from seatrial.gateway.upstreams.function import FunctionModel
-from seatrial.gateway.upstreams.per_trial import for_trial
 from seatrial.gateway.upstreams.scripted import ScriptedModel
-from seatrial.model.trace import Dialect
+from seatrial.model.trace import DialectName
 from tests.gateway.upstream_calls import DIALECTS, Answered, ask, call
 
 
@@ -24,7 +23,7 @@ def said(upstream: Any, *requests: ModelRequest) -> list[Answered]:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_the_lines_are_said_in_order_in_any_dialect_streamed_or_not(dialect: Dialect):
+def test_the_lines_are_said_in_order_in_any_dialect_streamed_or_not(dialect: DialectName):
     model = ScriptedModel(["first reply of several pieces", {"text": "second"}])
     first, second = said(model, call(dialect, stream=True), call(dialect))
     assert first.headers["content-type"].startswith("text/event-stream")
@@ -137,7 +136,7 @@ def test_a_script_that_is_not_there(tmp_path: Path):
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_functions_answer_in_their_dialect(dialect: Dialect):
+def test_functions_answer_in_their_dialect(dialect: DialectName):
     def policy(payload: dict[str, Any]) -> str:
         assert threading.current_thread() is not threading.main_thread()
         return f"I am {payload['model']}"

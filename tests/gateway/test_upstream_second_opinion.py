@@ -5,11 +5,10 @@ import asyncio
 import pytest
 
 from seatrial.errors import ProviderError
-from seatrial.gateway.dialects import PATHS
-from seatrial.gateway.upstreams.second_opinion import DOUBTFUL_STATUSES, Pulse, plain_question
+from seatrial.gateway.upstreams.failures import DOUBTFUL_STATUSES, ProviderHealth, plain_question
 from seatrial.testing.fake_provider import Fail, FakeProvider, Raw, Say
 from tests.gateway.gateways import gateway_to, post
-from tests.gateway.upstream_calls import DIALECTS, Naps, ask, call, provider
+from tests.gateway.upstream_calls import DIALECTS, PATHS, Naps, ask, call, provider
 
 
 class Stumbling(FakeProvider):
@@ -95,19 +94,19 @@ def test_a_bad_spell_that_is_over_when_the_plain_question_is_asked_is_not_notice
 
 
 def test_another_answer_meanwhile_is_opinion_enough():
-    pulse = Pulse()
-    pulse.beat(call())
-    assert pulse.beats_since(call(), 0.0)
-    assert not pulse.beats_since(call(), float("inf"))
-    assert not pulse.beats_since(call(model="another"), 0.0)
+    health = ProviderHealth()
+    health.note_answer(call())
+    assert health.answered_since(call(), 0.0)
+    assert not health.answered_since(call(), float("inf"))
+    assert not health.answered_since(call(model="another"), 0.0)
 
 
 def test_any_number_of_names_is_remembered_in_little_room():
-    pulse = Pulse()
+    health = ProviderHealth()
     for number in range(1000):
-        pulse.beat(call(model=f"m{number}"))
-    assert pulse.beats_since(call(model="m999"), 0.0)
-    assert not pulse.beats_since(call(model="m0"), 0.0)
+        health.note_answer(call(model=f"m{number}"))
+    assert health.answered_since(call(model="m999"), 0.0)
+    assert not health.answered_since(call(model="m0"), 0.0)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -6,16 +6,19 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from seatrial.gateway import dialects
 from seatrial.gateway.api import ModelRequest, Upstream
 from seatrial.gateway.dialects import call_body, call_path
+from seatrial.gateway.upstreams.http import ProviderOptions
 from seatrial.gateway.upstreams.provider import HttpProvider
-from seatrial.gateway.upstreams.provider_options import ProviderOptions
-from seatrial.model.trace import Dialect
+from seatrial.model.trace import DialectName
 from seatrial.testing.fake_provider import FakeProvider, Step
 
 KEY = "sk-provider-0123456789"
 HELLO: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 9}
-DIALECTS: list[Dialect] = ["openai_chat", "openai_responses", "anthropic", "google"]
+DIALECTS: list[DialectName] = list(dialects.DIALECTS)
+PATHS: dict[DialectName, str] = {each.name: each.path for each in dialects.DIALECTS.values() if each.path}
+"""Where each dialect is spoken that has one path."""
 
 
 class Answered(NamedTuple):
@@ -32,7 +35,7 @@ class Answered(NamedTuple):
         return orjson.loads(self.body)
 
 
-def call(dialect: Dialect | None = "openai_chat", *, stream: bool = False, **changes: Any) -> ModelRequest:
+def call(dialect: DialectName | None = "openai_chat", *, stream: bool = False, **changes: Any) -> ModelRequest:
     """A small request in a dialect; `changes` are fields of its payload."""
     payload = {**HELLO, **changes}
     if dialect == "openai_responses":

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from seatrial.sandbox.api import HOST_IMAGE, ExecSpec, SandboxSpec
-from seatrial.sandbox.session import open_sandbox
+from seatrial.sandbox.api import HOST_IMAGE, ExecSpec, SandboxSpec, open_sandbox
 from seatrial.sandbox.transfer import put_tree
 from tests.honest.stock import make_deb, make_wheel, module
 from tests.honest.support import SYSTEM_PIP, VENV, Bench, pip_into

@@ -9,9 +9,11 @@ from typing import Literal
 import pytest
 
 from seatrial.images.choice import ImagePolicy, ImageRequest, Setup
-from seatrial.images.resolver import ImageResolver, Say
+from seatrial.images.resolver import ImageResolver
+from seatrial.model.events import Notice, Observer
 from seatrial.model.job import TrialOptions
 from seatrial.sandbox.api import DEFAULT_PATH, Image, ImageConfig
+from tests.conftest import sampled
 from tests.trial.support import Desk, Ran, trial_spec, write_task
 
 AGED = "test/aged:1"
@@ -45,8 +47,8 @@ class Case:
 
 
 def parametrized(cases: Sequence[Case]) -> pytest.MarkDecorator:
-    """One test for each case."""
-    return pytest.mark.parametrize("case", cases, ids=[case.name for case in cases])
+    """One test for each case, one of them in `make test`."""
+    return pytest.mark.parametrize("case", sampled(cases), ids=[case.name for case in cases])
 
 
 class OneImage:
@@ -57,15 +59,15 @@ class OneImage:
     def __init__(self, image: Image) -> None:
         self._image = image
 
-    async def fetch(self, reference: str, say: Say) -> Image:
+    async def fetch(self, reference: str, observe: Observer[Notice]) -> Image:
         """The image, whatever it is called."""
         return self._image
 
-    async def build(self, request: ImageRequest, policy: ImagePolicy, say: Say) -> Image:
+    async def build(self, request: ImageRequest, policy: ImagePolicy, observe: Observer[Notice]) -> Image:
         """Nothing is built here."""
         raise NotImplementedError
 
-    async def extend(self, image: Image, setup: Setup, say: Say) -> Image:
+    async def extend(self, image: Image, setup: Setup, observe: Observer[Notice]) -> Image:
         """Nothing is extended here."""
         raise NotImplementedError
 

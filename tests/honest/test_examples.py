@@ -10,7 +10,7 @@ from seatrial.agents.files import lock_files
 from seatrial.model.job import AgentFiles
 from seatrial.sandbox.api import Image
 from seatrial.sandbox.engine.backend import EngineBackend
-from seatrial.sandbox.engine.endpoint import Engine
+from seatrial.sandbox.engine.client import Engine
 from tests.attacks.workshop import OneImage, lacking, make_workshop
 from tests.conftest import REPOSITORY
 from tests.docker_daemon import engine_endpoint, needs

@@ -1,5 +1,7 @@
 """Python packages that honest agents install, upgrade, downgrade and mend."""
 
+import pytest
+
 from tests.honest.support import SYSTEM_PIP, VENV, Case, parametrized, pip_into
 from tests.sandbox.embedded.support import needs_python, needs_root
 
@@ -198,6 +200,7 @@ def test_honest_work_with_packages_of_python_keeps_its_reward(bench, case):
     bench.judge(case)
 
 
+@pytest.mark.whole
 def test_an_upgrade_that_nobody_uses_is_not_disputed(bench):
     case = Case("", "Write.", f"{SYSTEM_PIP} -U tablekit; echo x > /app/x", "[ -e /app/x ]", image="aged")
     ran = bench.judge(case)

@@ -1,5 +1,7 @@
 """Honest work in homes, in folders of odd names, as other users, with services running, and over several steps."""
 
+import pytest
+
 from tests.honest.support import SYSTEM_PIP, Case, parametrized
 from tests.sandbox.embedded.support import needs_python, needs_root
 from tests.trial.support import python_command
@@ -184,6 +186,7 @@ python3 -c 'import tablekit; print(tablekit.__version__)' > /app/two; {SCRIPT.fo
 """
 
 
+@pytest.mark.whole
 def test_a_second_step_builds_on_what_the_first_has_installed(bench):
     check = f"{ONE}\nif [ -e /app/two ]; then grep -qx 2.0.0 /app/two; [ $(steptwo) = 2 ]; {ONE.split('|| ')[1]}; fi"
     case = Case("", "", IN_STEPS, check, wrong="true", image="aged", toml=STEPS, files=STEP_FILES)

@@ -13,8 +13,7 @@ from typing import Any, BinaryIO, TypeVar
 
 import pytest
 
-from seatrial.images.store import Store, open_store
-from seatrial.images.stored import StoredLayer
+from seatrial.images.store import Store, StoredLayer, open_store
 
 TIMEOUT_SEC = 60.0
 needs_root = pytest.mark.skipif(

@@ -11,7 +11,7 @@ import zstandard
 
 from seatrial.errors import ImageError, UsageError
 from seatrial.images.archives import load_images
-from seatrial.images.platforms import host_platform
+from seatrial.images.config import host_platform
 from seatrial.testing.registry import digest, pack
 from tests.images.support import archive, entry, folder, link, needs_root, run
 

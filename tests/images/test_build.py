@@ -2,13 +2,15 @@
 
 import asyncio
 import os
+import tarfile
+from dataclasses import replace
 
 import pytest
 
-from seatrial.errors import BuildError
-from seatrial.sandbox.api import ExecSpec, Network, SandboxSpec
+from seatrial.errors import BuildError, ImageError, UsageError
+from seatrial.images.build import BuildSpec, build_image
+from seatrial.sandbox.api import NO_NETWORK, ExecSpec, Network, SandboxSpec, open_sandbox
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
-from seatrial.sandbox.session import open_sandbox
 from tests.images.building.support import BASE, REAL_BUILDS, Builder, build, look_at, with_builder, write_context
 
 pytestmark = REAL_BUILDS
@@ -294,3 +296,126 @@ def test_another_user_and_a_missing_one(store_root, context):
     assert builder.output == "1000\n50\n/home/alice\n"
     with pytest.raises(BuildError, match=r"(?s)exit code 126.*user 'nobody-here' is not in"):
         build(store_root, context, f"FROM {BASE}\nUSER nobody-here\nRUN true\n")
+
+
+def test_triggers_of_the_base(store_root, context):
+    built, _ = build(
+        store_root, context, f"FROM {BASE}\nONBUILD COPY f /triggered\nONBUILD RUN echo hi >> /triggered\n"
+    )
+    assert "/triggered" not in look_at(built.image)
+
+    async def scene(builder: Builder):
+        builder.store.name_image(built.stored.digest, "with-triggers:1")
+        return await builder.build(write_context(context, "FROM with-triggers:1\n", {"f": "x\n"}))
+
+    result = with_builder(store_root, scene)
+    assert look_at(result.image)["/triggered"][2] == "x\nhi\n"
+    assert result.stored.document.config.on_build == ()
+
+
+def test_on_the_hosts_own_system(store_root, context):
+    copies = "COPY --chmod=755 f /usr/local/bin/tool\nCOPY f /root\n"
+    dockerfile = f"FROM host\n{copies}RUN tool > /said && cat /root/f >> /said\n"
+    built, _ = build(store_root, context, dockerfile, {"f": "#!/bin/sh\necho works\n"})
+    assert (built.image.base, built.stored) == ("host", None)
+    assert (built.image.layers[-1] / "said").read_text() == "works\n#!/bin/sh\necho works\n"
+    with pytest.raises(UsageError, match="cannot be kept"):
+        build(store_root, context, dockerfile, tags=("named:1",))
+
+
+def test_a_layer_on_top_of_what_was_built(store_root, context):
+    """How an agent is installed once, on whatever image a task has."""
+    built, _ = build(store_root, context, "FROM host\nENV A=1\nWORKDIR /place\nRUN echo below > x\n")
+
+    async def scene(builder: Builder):
+        async def resolve(*_):
+            return built.image
+
+        means = replace(builder.means, resolve_base=resolve)
+        spec = BuildSpec(context, text="FROM it\nRUN cat x > y; echo $A >> y\n", network=NO_NETWORK)
+        return await build_image(spec, means)
+
+    top = with_builder(store_root, scene).image
+    assert (top.base, top.layers[:-1], top.config.workdir) == ("host", built.image.layers, "/place")
+    assert (top.layers[-1] / "place/y").read_text() == "below\n1\n"
+
+
+def test_nothing_private_of_the_host_is_copied(store_root, context):
+    with pytest.raises(BuildError, match="Dockerfile:3: COPY: /etc/shadow is not in the image"):
+        build(store_root, context, "FROM host AS one\nFROM scratch\nCOPY --from=one /etc/shadow /x\n")
+    with pytest.raises(BuildError, match=r"/root/\* matches nothing"):
+        build(store_root, context, "FROM host AS one\nFROM scratch\nCOPY --from=one /root/* /x/\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("COPY app.py /", "app.py is not in .*/environment, which is the task's environment/ folder; .* move it to"),
+        ("COPY environment/data /", "it is in the task folder itself: write 'data'"),
+        ("COPY nowhere /", "nowhere is not in the build context .*/environment$"),
+        ("COPY skipped /", "skipped is left out of the build context by .dockerignore"),
+        ("COPY no*thing /x/", r"no\*thing matches nothing in the build context"),
+        ("COPY a[ /x/", "has no `]`"),
+        ("COPY --from=missing:1 a /", "missing:1 is nowhere to be had"),
+        ("COPY --chown=nobody-here data /", "no user 'nobody-here' in the image's /etc/passwd"),
+        ("COPY --chown=0:nobody-here data /", "no group 'nobody-here'"),
+        ("COPY --chmod=u+x data /", "--chmod takes a number"),
+        ("ARG U=https://example.org/x\nADD $U /", "fetching 'https://example.org/x' is not supported"),
+        ("COPY <<.. /x/\n..", "names with .. are refused"),
+        ("COPY data /etc/passwd", "/etc/passwd is in the way: expected a directory"),
+        ("COPY data/file /bin/busybox/x", "/bin/busybox is in the way"),
+        ("COPY over /", "/etc is in the way: it is a directory in the image"),
+        ("WORKDIR /etc/passwd/x", "/etc/passwd is in the way"),
+        ("USER ${UNSET:?name somebody}", "UNSET: name somebody"),
+        ("EXPOSE 80x", "'80x' is no port"),
+        ("VOLUME $NOTHING", "a volume needs a path"),
+        ("FROM $NOTHING", "stands for nothing; give it a value with --build-arg"),
+        ("FROM Upper", "names no image"),
+        ("FROM --platform=a/b/c/d base:1", "is not a platform"),
+        ("RUN []", "the list is empty"),
+    ],
+)
+def test_mistakes_say_where_and_why(store_root, tmp_path, line, message):
+    (tmp_path / "task.toml").touch()
+    (tmp_path / "app.py").touch()
+    files = {"data/file": "x", "skipped": "", ".dockerignore": "skipped", "over/etc": ""}
+    with pytest.raises(ImageError, match=message) as raised:
+        build(store_root, tmp_path / "environment", f"FROM {BASE}\n{line}\n", files)
+    if isinstance(raised.value, BuildError):
+        assert "/environment/Dockerfile:2: " in str(raised.value) or "Dockerfile:3: ADD" in str(raised.value)
+
+
+def test_no_dockerfile_and_no_context(store_root, context):
+    context.mkdir()
+    (context / "x").write_bytes(b"#" * 2_000_000)
+
+    async def scene(builder: Builder):
+        with pytest.raises(BuildError, match="there is no such file"):
+            await builder.build(context)
+        with pytest.raises(BuildError, match="is it a Dockerfile"):
+            await builder.build(context, dockerfile=context / "x")
+        with pytest.raises(UsageError, match="not a directory"):
+            await builder.build(context / "nowhere")
+
+    with_builder(store_root, scene)
+
+
+def test_links_in_a_context_lead_nowhere_else(store_root, context, tmp_path):
+    (tmp_path / "secret").write_text("secret")
+    write_context(context, f"FROM {BASE}\nCOPY out /x\n")
+    (context / "out").symlink_to("../secret")
+    with pytest.raises(BuildError, match=r"out is a link to \.\./secret, and that is not in the build context"):
+        build(store_root, context, f"FROM {BASE}\nCOPY out /x\n")
+    (context / "circle").symlink_to("circle")
+    with pytest.raises(BuildError, match="Too many levels"):
+        build(store_root, context, f"FROM {BASE}\nCOPY circle /x\n")
+
+
+def test_archives_with_names_that_lead_out(store_root, context):
+    context.mkdir()
+    with tarfile.open(context / "bad.tar", "w") as tar:
+        tar.addfile(tarfile.TarInfo("../../etc/passwd"))
+    with pytest.raises(BuildError, match=r"bad\.tar cannot be unpacked: names with \.\. are refused"):
+        build(store_root, context, f"FROM {BASE}\nADD bad.tar /x/\n")
+    built, _ = build(store_root, context, f"FROM {BASE}\nCOPY bad.tar /x/\n")
+    assert "/x/bad.tar" in look_at(built.image)

@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 
 from seatrial.images.pull import PullOptions, pull_image
-from seatrial.images.registry_servers import RegistryOptions
+from seatrial.images.registry import RegistryOptions
 from seatrial.images.store import open_store
 from seatrial.testing.registry import Registry, digest, pack
 from tests.images.support import TIMEOUT_SEC, needs_root

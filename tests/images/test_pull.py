@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from seatrial.errors import ImageError, ImageFetchError
-from seatrial.images.platforms import host_platform, parse_platform
-from seatrial.images.progress import LayerProgress
+from seatrial.images.cache import LayerProgress
+from seatrial.images.config import host_platform, parse_platform
 from seatrial.images.pull import PullOptions, pull_image
-from seatrial.images.registry_servers import RegistryOptions
+from seatrial.images.registry import RegistryOptions
 from seatrial.images.store import Store, open_store
 from seatrial.testing.registry import Compression, Registry, digest, pack, serve
 from tests.images.support import TIMEOUT_SEC, needs_root
@@ -241,7 +241,8 @@ def test_a_busy_registry_is_asked_again_after_what_it_says(tmp_path):
         await pull_image(store, f"{registry.address}/app", replace(options, wait=wait))
 
     play(scene, tmp_path)
-    assert waits == [1.0, 1.0]
+    assert len(waits) == 2
+    assert all(1.0 <= wait <= 1.1 for wait in waits)
 
 
 def test_a_registry_that_stays_busy_is_given_up(tmp_path):

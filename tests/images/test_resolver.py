@@ -8,7 +8,8 @@ import pytest
 
 from seatrial.errors import BuildError, HostUnsupportedError, ImageError, ImageFetchError
 from seatrial.images.choice import ImagePolicy, ImageRequest, Setup
-from seatrial.images.resolver import ImageResolver, Say, open_resolver
+from seatrial.images.resolver import ImageResolver, open_resolver
+from seatrial.model.events import Notice, Observer
 from seatrial.sandbox.api import HOST_IMAGE, Image
 
 POLICY = ImagePolicy()
@@ -25,21 +26,21 @@ class Shelf:
         self.gate.set()
         self._missing = missing
 
-    async def fetch(self, reference: str, say: Say) -> Image:
+    async def fetch(self, reference: str, observe: Observer[Notice]) -> Image:
         self.asked[reference] += 1
-        say(f"pulling {reference}")
+        observe(Notice(f"pulling {reference}"))
         await self.gate.wait()
         if reference not in self.names:
             raise self._missing(f"{reference} is not here")
         return Image(reference, (Path("/layer"),))
 
-    async def build(self, request: ImageRequest, policy: ImagePolicy, _: Say) -> Image:
+    async def build(self, request: ImageRequest, policy: ImagePolicy, _: Observer[Notice]) -> Image:
         self.asked[request.title] += 1
         if policy.image != "auto":
             raise BuildError("line 1")
         return Image("built", (Path("/layer"),))
 
-    async def extend(self, image: Image, setup: Setup, _: Say) -> Image:
+    async def extend(self, image: Image, setup: Setup, _: Observer[Notice]) -> Image:
         self.asked[str(setup.command)] += 1
         return Image(f"{image.reference}+{setup.command}", image.layers)
 
@@ -48,7 +49,7 @@ def resolve(source: Shelf | None, request: ImageRequest, policy: ImagePolicy = P
     said: list[str] = []
 
     async def work() -> tuple[Image, str]:
-        async with open_resolver(source, said.append) as images:
+        async with open_resolver(source, lambda notice: said.append(notice.text)) as images:
             found = await images.resolve(request, policy)
             return found.image, found.how
 

@@ -15,9 +15,8 @@ import pytest
 from seatrial.errors import HostUnsupportedError
 from seatrial.images.config import ImageDocument, Layers, Settings
 from seatrial.images.store import Store, open_store
-from seatrial.sandbox.api import ExecSpec, Image, SandboxSpec
+from seatrial.sandbox.api import ExecSpec, Image, SandboxSpec, open_sandbox
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
-from seatrial.sandbox.session import open_sandbox
 from tests.conftest import REPOSITORY
 from tests.everybody import python_for_everybody
 from tests.images.support import add, archive, entry, folder, link, needs_root

@@ -10,8 +10,7 @@ import pytest
 
 from seatrial.errors import HostUnsupportedError, ImageError
 from seatrial.images.cache import cache_root
-from seatrial.images.config import ImageDocument, Layers, Settings
-from seatrial.images.platforms import parse_platform
+from seatrial.images.config import ImageDocument, Layers, Settings, parse_platform
 from seatrial.images.store import Store, open_store
 from tests.images.support import add, archive, entry, look, needs_root, run
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from seatrial.jobs.prepare import prepare_job
 from seatrial.model.job import JobSpec
 from seatrial.model.record import Provenance, TrialRecord
-from seatrial.tasks.digest import digest_folder
+from seatrial.tasks.layout import digest_folder
 from seatrial.trial.regrade import RegradeSpec
 from tests.jobs.samples import evaluation, record
-from tests.store.test_revisions import revision
+from tests.store.test_drafts import revision
 
 Act = Callable[[RegradeSpec], float]
 

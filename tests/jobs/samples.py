@@ -6,16 +6,17 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from seatrial.jobs.admission import Admission, machine_memory_mb
+from seatrial.jobs.admission import machine_memory_mb
 from seatrial.jobs.carry_out import carry_out
 from seatrial.jobs.engine import JobOutcome
-from seatrial.jobs.places import TrialPlace, memory_of
+from seatrial.jobs.places import LocalPlaces
 from seatrial.jobs.prepare import PreparedJob
+from seatrial.model.base import trial_id
 from seatrial.model.evaluation import EvaluationResult, ValidityCheck
+from seatrial.model.events import unobserved
 from seatrial.model.job import AgentOptions, JobFile, JobSpec, LockedTask, RunOptions
 from seatrial.model.record import AgentRef, Failure, PhaseTime, SandboxRef, TaskRef, TrialRecord
-from seatrial.model.trial_ids import trial_id
-from seatrial.trial.events import Event, Observer, PhaseStarted, unobserved
+from seatrial.trial.events import Event, Observer, PhaseStarted
 from seatrial.trial.spec import TrialSpec
 
 DIGEST = "0123456789abcdef" * 4
@@ -80,29 +81,21 @@ class FakeTrials:
         return self._act(spec, self.ran.count(spec.trial_id))
 
 
-class FakePlaces:
+class FakeEngine:
     """This machine's room for trials that come to what a function says."""
 
-    node = None
-
-    def __init__(self, run: RunTrial, slots: int = 4) -> None:
+    def __init__(self, run: RunTrial, slots: int) -> None:
         self._run = run
-        self.slots = slots
-        self._admission = Admission(slots, machine_memory_mb())
+        self._slots = slots
 
     @asynccontextmanager
-    async def place(self, spec: TrialSpec, avoid: frozenset[str]) -> AsyncIterator[TrialPlace]:
-        async with self._admission.place(memory_of(spec.task, spec.options)):
-            yield self
-
-    async def run(self, spec: TrialSpec, folder: Path, observe: Observer) -> TrialRecord:
-        return await self._run(spec, folder, observe)
+    async def open(self, job: PreparedJob, observe: Observer) -> AsyncIterator[LocalPlaces]:
+        yield LocalPlaces(self._run, self._slots, machine_memory_mb())
 
 
 async def carry_out_here(job: PreparedJob, run: RunTrial, observe: Observer = unobserved) -> JobOutcome:
     """Carry out a job on this machine, with trials that come to what a function says."""
-    slots = job.store.file.spec.run.concurrent or 4
-    return await carry_out(job, FakePlaces(run, slots), observe, workers=slots)
+    return await carry_out(job, FakeEngine(run, job.store.file.spec.run.concurrent or 4), observe)
 
 
 class Watcher:

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from seatrial.errors import JobError, TaskFormatError, UsageError
-from seatrial.jobs import api, places
+from seatrial.jobs import api, local
 from seatrial.jobs.api import job_name, new_job_folder, prepare_resume, run_job, run_prepared, run_trial
 from seatrial.jobs.prepare import prepare_job
 from seatrial.model.job import AgentOptions, RunOptions, TrialOptions
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("null_sandboxes")
 def trials(monkeypatch) -> FakeTrials:
     """Trials are played instead of run."""
     fake = FakeTrials()
-    for module in (api, places):
+    for module in (api, local):
         name = "run_one" if module is api else "run_trial"
         monkeypatch.setattr(module, name, lambda spec, _, folder, observe=print: fake(spec, folder, observe))
     return fake

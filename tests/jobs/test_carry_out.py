@@ -4,17 +4,24 @@ import asyncio
 import errno
 import logging
 import os
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from seatrial.errors import SandboxError, StoreError
+from seatrial.errors import HostExhaustedError, SandboxError, StoreError
+from seatrial.jobs.carry_out import AgentWatch, Breaker, carry_out
+from seatrial.jobs.plan import TrialPlan, plan_trials
 from seatrial.jobs.prepare import PreparedJob
-from seatrial.model.job import RunOptions
-from seatrial.model.record import Failure, TrialWarning
+from seatrial.model.events import Notice
+from seatrial.model.job import AgentOptions, RunOptions
+from seatrial.model.record import Failure, TrialRecord, TrialWarning
 from seatrial.store.job_store import JobStore
-from seatrial.trial.events import Notice, PhaseStarted, TrialFinished, TrialRetried, TrialStarted
-from tests.jobs.samples import FakeTrials, Watcher, broken_machine, carry_out_here, record_for
+from seatrial.trial.events import PhaseStarted, TrialFinished, TrialRetried, TrialStarted
+from tests.jobs.samples import NOOP, FakeEngine, FakeTrials, Watcher, broken_machine, carry_out_here, record_for
+from tests.jobs.samples import record as samples_record
+from tests.model.samples import evaluation, record
 
 ALL = {"add.noop.1", "merge.noop.1", "sort.noop.1"}
 
@@ -164,6 +171,57 @@ def test_a_budget_of_trials_ends_a_run_that_can_be_resumed(make_job):
     outcome = run(job, trials)
     assert (outcome.finished, outcome.started, outcome.stopped) == (3, 1, "complete")
     assert sorted(trials.ran) == sorted(ALL)
+
+
+def test_a_budget_of_trials_that_is_enough_is_not_used_up(make_job):
+    outcome = run(make_job(run=RunOptions(max_trials=3)), FakeTrials())
+    assert (outcome.finished, outcome.stopped) == (3, "complete")
+
+
+def test_an_error_that_happens_to_be_a_timeout_is_not_the_end_of_the_time(make_job):
+    class Slow(FakeEngine):
+        @asynccontextmanager
+        async def open(self, job, observe):
+            raise TimeoutError("the registry does not answer")
+            yield
+
+    job = make_job(run=RunOptions(max_wall_sec=60))
+    with pytest.raises(TimeoutError, match="registry"):
+        asyncio.run(carry_out(job, Slow(FakeTrials(), 1)))
+
+
+@pytest.mark.parametrize("error", [None, StoreError("the disk is gone")], ids=["at the end", "after an error"])
+def test_places_may_take_any_time_to_close(make_job, monkeypatch, error):
+    limits: list[asyncio.Timeout] = []
+    ends: list[float | None] = []
+    make_limit = asyncio.timeout
+
+    def limit(seconds):
+        limits.append(make_limit(seconds))
+        return limits[-1]
+
+    class Watched(FakeEngine):
+        @asynccontextmanager
+        async def open(self, job, observe):
+            async with super().open(job, observe) as places:
+                ends.append(limits[0].when())
+                try:
+                    yield places
+                finally:
+                    ends.append(limits[0].when())
+
+    def act(spec, _):
+        if error:
+            raise error
+        return record_for(spec)
+
+    monkeypatch.setattr(asyncio, "timeout", limit)
+    job = make_job(run=RunOptions(max_wall_sec=3600))
+    with pytest.raises(StoreError, match="gone") if error else nullcontext():
+        asyncio.run(carry_out(job, Watched(FakeTrials(act), 4)))
+    at_first, at_last = ends
+    assert at_first is not None
+    assert at_last is None
 
 
 def test_when_the_time_is_over_what_runs_ends_without_a_record_and_can_be_resumed(make_job):
@@ -369,3 +427,105 @@ def test_a_trial_that_this_machine_had_no_room_for_is_tried_again_and_at_last_al
     run(job, FakeTrials(act))
     assert all(company == ["others", "none"] for company in seen.values())
     assert set(outcomes(job.store).values()) == {"pass"}
+
+
+def failed(cause="SandboxError", phase="setup"):
+    return record(evaluation=None, failure=Failure(phase=phase, cause=cause, message="no spawner", retryable=True))
+
+
+def test_a_machine_that_starts_nothing_any_more_ends_the_job():
+    breaker = Breaker()
+    for _ in range(15):
+        breaker.note(failed(), slots=8)
+    with pytest.raises(SandboxError, match=r"16 trials in a row, last: no spawner.*--retry-failed"):
+        breaker.note(failed(), slots=8)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [record(evaluation=evaluation(1.0)), failed(cause="AgentSetupError"), failed(phase="verify")],
+    ids=["judged", "the task's fault", "later"],
+)
+def test_anything_else_shows_that_the_machine_works(other):
+    breaker = Breaker()
+    for _ in range(5):
+        for _ in range(9):
+            breaker.note(failed(), slots=1)
+        breaker.note(other, slots=1)
+
+
+def test_a_machine_that_has_no_room_for_anything_ends_the_job():
+    breaker = Breaker()
+    for _ in range(9):
+        breaker.note(failed(cause="HostExhaustedError", phase="verify"), slots=1)
+    with pytest.raises(HostExhaustedError, match=r"10 trials in a row had no room.*--retry-failed"):
+        breaker.note(failed(cause="HostExhaustedError", phase="agent"), slots=1)
+
+
+SILENT = TrialWarning(code="no_model_call", message="it never called")
+OTHER = AgentOptions(name="noop", label="other")
+
+
+def plans(count: int, agent: AgentOptions = NOOP) -> list[TrialPlan]:
+    return plan_trials([f"t{number}" for number in range(count)], [agent], 1)
+
+
+def ended(plan: TrialPlan, **changes) -> TrialRecord:
+    return samples_record(plan.task_id, agent=plan.agent.title, **changes)
+
+
+def verdicts(
+    trials: list[TrialPlan], *ends: dict[str, Any], order: list[int] | None = None, resumed: bool = False
+) -> list[bool]:
+    """After which trials the job should stop, finished in a certain order."""
+    watch = AgentWatch(trials, Path("job"), lambda _: None, resumed=resumed)
+    return [
+        bool(watch.note(trials[number], ended(trials[number], **ends[number]))) for number in order or range(len(ends))
+    ]
+
+
+DEAD: dict[str, Any] = {"warnings": (SILENT,)}
+WELL: dict[str, Any] = {}
+BROKEN: dict[str, Any] = {"failure": broken_machine()}
+
+
+def test_three_of_many():
+    assert verdicts(plans(9), DEAD, DEAD, DEAD) == [False, False, True]
+
+
+def test_all_where_there_are_fewer():
+    assert verdicts(plans(2), DEAD, DEAD) == [False, True]
+    assert verdicts(plans(1), DEAD) == [True]
+
+
+def test_one_that_ran_clears_the_agent_whenever_it_ends():
+    assert verdicts(plans(9), DEAD, DEAD, WELL, DEAD, DEAD, DEAD) == [False] * 6
+
+
+def test_the_first_to_start_decide_not_the_first_to_end():
+    assert verdicts(plans(9), WELL, DEAD, DEAD, DEAD, order=[1, 2, 3, 0]) == [False] * 4
+    assert verdicts(plans(9), DEAD, DEAD, DEAD, order=[2, 1, 0]) == [False, False, True]
+
+
+def test_what_a_broken_machine_ended_is_passed_over():
+    assert verdicts(plans(9), DEAD, BROKEN, DEAD, DEAD) == [False, False, False, True]
+    assert verdicts(plans(2), BROKEN, BROKEN) == [False, False]
+
+
+def test_the_few_that_were_left_of_a_job_decide_nothing():
+    assert verdicts(plans(2), DEAD, DEAD, resumed=True) == [False, False]
+    assert verdicts(plans(3), DEAD, DEAD, DEAD, resumed=True) == [False, False, True]
+
+
+def test_agents_are_judged_apart_and_each_kind_of_warning_is_told_once():
+    trials, watcher = [*plans(3), *plans(3, OTHER)], Watcher()
+    watch = AgentWatch(trials, Path("job"), watcher)
+    assert [bool(watch.note(plan, ended(plan, **DEAD))) for plan in trials[3:]] == [False, False, True]
+    assert [bool(watch.note(plan, ended(plan))) for plan in trials[:3]] == [False] * 3
+    (told,) = watcher.of(Notice)
+    assert "agent 'other', no_model_call in t0.other.1: it never called" in told.text
+
+
+def test_other_warnings_are_told_and_stop_nothing():
+    odd = {"warnings": (TrialWarning(code="odd", message="hm"),)}
+    assert verdicts(plans(3), odd, odd, odd) == [False] * 3

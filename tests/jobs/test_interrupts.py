@@ -3,7 +3,7 @@
 import signal
 import threading
 
-from seatrial.jobs.interrupts import one_interrupt
+from seatrial.jobs.api import one_interrupt
 
 
 def test_only_the_first_one_gets_through():

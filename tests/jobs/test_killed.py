@@ -9,16 +9,18 @@ from pathlib import Path
 import pytest
 
 from seatrial.errors import JobError
-from seatrial.jobs.prepare import prepare_job, prepare_resume
+from seatrial.jobs.prepare import prepare_job
+from seatrial.jobs.resume import prepare_resume
 from seatrial.model.job import RunOptions
 from seatrial.store.job_store import JobStore
+from tests.conftest import sampled
 
 ENGINE = """
 import asyncio, os, sys
 from pathlib import Path
 from seatrial.backends import named
-from seatrial.backends.api import BackendPlugin
-from seatrial.jobs import api, places
+from seatrial.backends.named import BackendPlugin
+from seatrial.jobs import api, local
 from seatrial.testing.null import NullBackend
 from seatrial.trial.events import TrialFinished
 from tests.jobs.samples import record_for
@@ -45,7 +47,7 @@ def observe(event):
         say("finished", event.record.trial_id)
 
 named.find_backend = lambda _: BackendPlugin(NullBackend)
-places.run_trial = trial
+local.run_trial = trial
 outcome = asyncio.run(api.run_prepared(api.prepare_resume(folder), observe))
 say("outcome", outcome.stopped, str(outcome.finished))
 """
@@ -88,7 +90,7 @@ def folder(spec, tmp_path) -> Path:
     ).store.path
 
 
-@pytest.mark.parametrize("moment", [1, 7, 20, 45])
+@pytest.mark.parametrize("moment", sampled([1, 7, 20, 45]))
 def test_killed_in_the_middle_and_resumed(folder, moment):
     first = Engine(folder)
     first.listen("finished", moment)
@@ -110,7 +112,7 @@ def test_killed_in_the_middle_and_resumed(folder, moment):
     assert list((folder / ".drafts").iterdir()) == []
 
 
-@pytest.mark.parametrize("times", [1, 2, 5])
+@pytest.mark.parametrize("times", sampled([1, 2, 5]))
 def test_interrupted_once_or_more(folder, times):
     engine = Engine(folder, stuck="sort")
     engine.listen("finished", 2)
@@ -130,6 +132,7 @@ def test_interrupted_once_or_more(folder, times):
     assert len(store.entries()) == 51
 
 
+@pytest.mark.whole
 def test_a_second_run_on_the_same_folder_is_refused(folder):
     first = Engine(folder, stuck="add")
     first.listen("ran")

@@ -6,9 +6,10 @@ import pytest
 
 from seatrial.errors import UsageError
 from seatrial.jobs.api import prepare_job, run_prepared
+from seatrial.jobs.engine import make_engine
 from seatrial.jobs.local import affordable
+from seatrial.model.events import Notice
 from seatrial.model.job import RunOptions
-from seatrial.trial.events import Notice
 from tests.jobs.samples import Watcher, job_spec
 
 
@@ -31,3 +32,13 @@ def test_an_address_is_for_engines_that_have_several_machines(tasks, tmp_path):
             prepare_job(job_spec(tasks=(str(tasks),), run=run), tmp_path / "job")
     job = prepare_job(job_spec(tasks=(str(tasks),)), tmp_path / "job")
     assert asyncio.run(run_prepared(job)).finished == 3
+
+
+async def _open(_: object) -> None: ...
+
+
+@pytest.mark.parametrize("made", [type("Old", (), {"run": _open}), type("Odd", (), {"open": _open})])
+def test_an_engine_that_opens_no_places_is_refused_with_what_is_expected(monkeypatch, made):
+    monkeypatch.setattr("seatrial.jobs.engine.load_plugin", lambda *_: lambda _: made())
+    with pytest.raises(UsageError, match=f"is a {made.__name__}, .* `open` is an async context manager"):
+        make_engine(RunOptions(engine="odd"))

@@ -5,7 +5,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seatrial.jobs.plan import count_left_out, plan_trials, trial_id
+from seatrial.jobs.plan import count_left_out, plan_trials
+from seatrial.model.base import trial_id
 from seatrial.model.job import AgentOptions, LeftOut
 
 names = st.text(max_size=300) | st.text("ab./-_", max_size=12)

@@ -12,12 +12,13 @@ from seatrial.jobs import api
 from seatrial.jobs.api import prepare_job, prepare_resume, run_prepared
 from seatrial.jobs.engine import JobOutcome
 from seatrial.jobs.preflight import PreflightPlan, preflight
+from seatrial.model.events import Notice
 from seatrial.model.job import AgentOptions, JobSpec, ModelOptions, RunOptions, TrialOptions
 from seatrial.sandbox.api import ExecResult, ExecSpec
 from seatrial.testing.fake import FakeBackend, answer
 from seatrial.testing.fake_provider import Fail, FakeProvider, Received
-from seatrial.trial.events import Notice, TrialFinished
-from seatrial.trial.machinery import Machinery
+from seatrial.trial.events import TrialFinished
+from seatrial.trial.spec import Machinery
 from tests.agents.presets_made import options, preset
 from tests.backends.stand_ins import stand_in
 from tests.jobs.samples import Watcher
@@ -107,7 +108,7 @@ def test_an_agent_that_fails_when_it_is_prepared_is_recorded_and_no_concern_of_o
     def broken(*_: object) -> None:
         raise KeyError("of a stranger's plug-in")
 
-    monkeypatch.setattr("seatrial.agents.command.CommandAgent.prepare", broken)
+    monkeypatch.setattr("seatrial.agents.builtin.CommandAgent.prepare", broken)
     watcher = Watcher()
     agents = (AgentOptions(name="command", command="a"), AgentOptions(name="noop"))
     assert run(Machine(), watcher=watcher, agents=agents).finished == 4

@@ -6,13 +6,21 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from seatrial.model.agent import AgentResult
-from seatrial.model.annotation import Annotation, Judgment
 from seatrial.model.check import CheckFinding, CheckOutcome, CheckReport, TaskCheck
-from seatrial.model.evaluation import ConfidenceMetadata, ErrorSource, ErrorTag, EvaluationResult, ValidityCheck
+from seatrial.model.evaluation import (
+    Annotation,
+    ConfidenceMetadata,
+    ErrorSource,
+    ErrorTag,
+    EvaluationResult,
+    Judgment,
+    ValidityCheck,
+)
 from seatrial.model.job import AgentOptions, JobFile, JobSpec, LockedTask, RunOptions
+from seatrial.model.loaded_task import BrokenTask, Problem, SkippedFolder
 from seatrial.model.record import (
     AgentRef,
+    AgentResult,
     ArtifactRecord,
     ChangeCounts,
     Failure,
@@ -29,7 +37,6 @@ from seatrial.model.record import (
     VerifierRun,
 )
 from seatrial.model.review import ReviewContext, ReviewEntry, Sampling
-from seatrial.model.task import BrokenTask, Problem, SkippedFolder
 from seatrial.tasks.load import load_task
 
 VOLTAGE_DROP = Path(__file__).parents[2] / "examples" / "tasks" / "voltage-drop"

@@ -5,10 +5,26 @@ from typing import get_args
 
 from hypothesis import strategies as st
 
-from seatrial.model.agent import AgentResult
-from seatrial.model.annotation import Annotation, Judgment
-from seatrial.model.evaluation import ConfidenceMetadata, ErrorSource, ErrorTag, EvaluationResult, ValidityCheck
-from seatrial.model.record import AgentRef, Failure, ModelUsage, Phase, PhaseTime, SandboxRef, TaskRef, TrialRecord
+from seatrial.model.evaluation import (
+    Annotation,
+    ConfidenceMetadata,
+    ErrorSource,
+    ErrorTag,
+    EvaluationResult,
+    Judgment,
+    ValidityCheck,
+)
+from seatrial.model.record import (
+    AgentRef,
+    AgentResult,
+    Failure,
+    ModelUsage,
+    Phase,
+    PhaseTime,
+    SandboxRef,
+    TaskRef,
+    TrialRecord,
+)
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)

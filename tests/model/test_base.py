@@ -14,7 +14,10 @@ from seatrial.model.base import (
     NonNegativeInt,
     Sha256,
     StrictModel,
+    name_at,
     plain,
+    plain_name,
+    provider_of,
     to_json,
 )
 from tests.model.samples import DIGEST
@@ -198,3 +201,50 @@ def test_toml_dates_become_text():
     found = {"a": [dt.date(2026, 3, 1), dt.time(12, 30)], "b": {"c": dt.datetime(2026, 3, 1, tzinfo=dt.UTC)}, "d": 1}
     wanted = {"a": ["2026-03-01", "12:30:00"], "b": {"c": "2026-03-01T00:00:00+00:00"}, "d": 1}
     assert plain(found) == wanted
+
+
+@pytest.mark.parametrize(
+    ("model", "provider"),
+    [
+        ("claude-opus-5", "anthropic"),
+        ("anthropic/anything", "anthropic"),
+        ("gpt-5.1", "openai"),
+        ("o3-mini", "openai"),
+        ("openai/gpt-5", "openai"),
+        ("gemini-3-pro", "google"),
+        ("gemini/gemini-3-pro", "google"),
+        ("google/gemini-3-pro", "google"),
+        ("llama-4", None),
+        ("openrouter/claude-opus-5", None),
+        ("olmo-2", None),
+        ("", None),
+    ],
+)
+def test_a_name_may_say_whose_it_is(model, provider):
+    assert provider_of(model) == provider
+
+
+@pytest.mark.parametrize(
+    ("model", "upstream", "name"),
+    [
+        ("anthropic/claude-x", "anthropic", "claude-x"),
+        ("openai/gpt-5", "openai,concurrent=8", "gpt-5"),
+        ("openai/gpt-5", "cache:answers,openai", "gpt-5"),
+        ("gemini/gemini-3", "google", "gemini-3"),
+        ("openai/gpt-5", "https://router/v1", "openai/gpt-5"),
+        ("openai/gpt-5", "openai:https://router/v1", "openai/gpt-5"),
+        ("openai/gpt-5", "anthropic", "openai/gpt-5"),
+        ("meta/llama", "openai", "meta/llama"),
+        ("gpt-5", "openai", "gpt-5"),
+        ("openai/gpt-5", None, "openai/gpt-5"),
+        (None, "openai", None),
+    ],
+)
+def test_only_a_provider_itself_does_without_its_name(model, upstream, name):
+    assert name_at(model, upstream) == name
+
+
+def test_agents_get_plain_names():
+    assert [plain_name(each) for each in ("openai/gpt-5", "meta/llama", "x", "openai/")] == [
+        *("gpt-5", "meta/llama", "x", "openai/"),
+    ]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from seatrial.model.evaluation import EvaluationResult
+from seatrial.model.outcome import has_passed
 from seatrial.model.record import Failure, PhaseTime, StepRecord, TrialRecord, VerifierRun, outcome_of
 from tests.model.samples import NOON, evaluation, full_record, record, validity
 from tests.model.strategies import evaluations, fractions
@@ -167,3 +168,8 @@ def test_a_new_record_is_the_first_revision_of_a_first_attempt():
     fresh = record()
     assert (fresh.schema_version, fresh.revision, fresh.parent, fresh.attempt) == (1, 0, None, 1)
     assert fresh.pass_threshold == 1.0
+
+
+@pytest.mark.parametrize(("reward", "passed"), [(1.0, True), (0.6 + 0.3 + 0.1, True), (0.9999, False), (0.0, False)])
+def test_what_floating_point_takes_off_a_reward_makes_no_pass_a_failure(reward, passed):
+    assert has_passed(reward, 1.0) is passed

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from seatrial.model.annotation import Annotation, Judgment
+from seatrial.model.evaluation import Annotation, Judgment
 from seatrial.model.review import (
     Retraction,
     ReviewEntry,

@@ -11,8 +11,8 @@ from pydantic import BaseModel, ValidationError
 
 from seatrial.model.base import to_json
 from seatrial.model.evaluation import ErrorSource, ErrorTag
+from seatrial.model.loaded_task import Problem
 from seatrial.model.stored import STORED_TYPES, json_schema
-from seatrial.model.task import Problem
 from tests.conftest import REPOSITORY
 from tests.model import strategies
 from tests.model.samples import annotation, evaluation, full_samples, record, validity

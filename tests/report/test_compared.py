@@ -4,12 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from seatrial.analysis.compare_jobs import CompareOptions, compare_jobs
-from seatrial.analysis.comparison import compare_arms
-from seatrial.analysis.gate import GateResult
+from seatrial.analysis.compare import CompareOptions, GateResult, compare_arms, compare_jobs
 from seatrial.model.job import TrialOptions
-from seatrial.report.compared import answer, arm_line, gate_answer, how_tested, p_text, points
-from seatrial.report.compared_markdown import comparisons_markdown
+from seatrial.report.compared import answer, arm_line, comparisons_markdown, gate_answer, how_tested
+from seatrial.report.text import p_text, points
 from tests.analysis.in_memory import arms, entries, entry, job
 
 TEN = [f"t{index}" for index in range(10)]

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seatrial.model.trace import CallError, ModelCall
-from seatrial.report.conversation import Utterance, answer, block, headline, told
+from seatrial.report.conversation import ShownPart, block, headline, shown_parts
+from seatrial.trajectories.reading import read_answer, read_messages
 
 ANTHROPIC = [
     {"role": "user", "content": [{"type": "text", "text": "look"}, {"type": "image", "source": {"data": "A" * 90}}]},
@@ -29,14 +30,22 @@ RESPONSES = [
 ]
 
 
+def told(messages):
+    return list(shown_parts(read_messages(messages)))
+
+
+def answer(response):
+    return list(shown_parts(read_answer(response)))
+
+
 def test_anthropics_blocks():
     said = told(ANTHROPIC)
-    assert said[0] == Utterance("user", "look")
+    assert said[0] == ShownPart("user", "look")
     assert said[1].text.startswith("[image, ")
     assert said[2:] == [
-        Utterance("reasoning", "hm"),
-        Utterance("tool call", 'ls {"at": "/"}'),
-        Utterance("tool error", "no"),
+        ShownPart("reasoning", "hm"),
+        ShownPart("tool call", 'ls {"at": "/"}'),
+        ShownPart("tool error", "no"),
     ]
 
 
@@ -63,11 +72,11 @@ def test_contents_of_google():
 
 def test_items_of_responses():
     assert told(RESPONSES) == [
-        Utterance("user", "hello"),
-        Utterance("user", "go"),
-        Utterance("reasoning", "hm"),
-        Utterance("tool call", "ls {}"),
-        Utterance("tool", "a b"),
+        ShownPart("user", "hello"),
+        ShownPart("user", "go"),
+        ShownPart("reasoning", "hm"),
+        ShownPart("tool call", "ls {}"),
+        ShownPart("tool", "a b"),
     ]
 
 
@@ -81,19 +90,19 @@ def test_items_of_responses():
     ids=["chat", "messages", "responses"],
 )
 def test_answers_of_each_dialect(response):
-    assert answer(response) == [Utterance("assistant", "hi")]
+    assert answer(response) == [ShownPart("assistant", "hi")]
 
 
 def test_reasoning_and_refusals_of_chat_are_told():
     message = {"role": "assistant", "reasoning_content": "hm", "content": "", "refusal": "no"}
-    assert answer({"choices": [{"message": message}]}) == [Utterance("reasoning", "hm"), Utterance("refusal", "no")]
+    assert answer({"choices": [{"message": message}]}) == [ShownPart("reasoning", "hm"), ShownPart("refusal", "no")]
 
 
 def test_what_is_not_understood_is_shown_as_it_is():
     assert told([{"role": "user", "content": [{"type": "hologram", "x": 1}]}]) == [
-        Utterance("hologram", '{"type": "hologram", "x": 1}')
+        ShownPart("hologram", '{"type": "hologram", "x": 1}')
     ]
-    assert answer({"surprise": 1}) == [Utterance("answer", '{"surprise": 1}')]
+    assert answer({"surprise": 1}) == [ShownPart("answer", '{"surprise": 1}')]
 
 
 KEYS = (

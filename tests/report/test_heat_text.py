@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seatrial.analysis.arms import arms_of
-from seatrial.analysis.heat import HeatCell, heat_map
+from seatrial.analysis.groups import HeatCell, heat_map
 from seatrial.report.heat_text import LEGEND, heat_lines, mark
 from seatrial.report.text import shown_width
 from tests.analysis.memory_jobs import memory_job, trial

@@ -5,8 +5,8 @@ import io
 import pytest
 
 from seatrial.report import people
+from seatrial.report.comment import write_markdown
 from seatrial.report.document import make_document
-from seatrial.report.formats.markdown_comment import write_markdown
 from seatrial.report.html.page import render_html
 from seatrial.review.agreement import agreement_report
 from tests.review.journals import reviewed_job, said
@@ -43,7 +43,7 @@ def test_where_agreement_cannot_be_told_the_reason_is(tmp_path):
         "1 reviewer looked at 1 of 6 trials. How far they agree cannot be said: it takes two items that two raters "
         "judged, found 0."
     )
-    assert people.measure_rows(agreement_report([alone]).overall) == []
+    assert people.measures_table(agreement_report([alone]).overall).rows == []
 
 
 def test_how_trials_stand_and_how_often_reviewers_deferred(tmp_path):

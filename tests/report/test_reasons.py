@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from seatrial.model.agent import AgentResult
 from seatrial.model.evaluation import ErrorSource, ErrorTag, EvaluationResult, ValidityCheck
 from seatrial.model.job import ModelOptions
-from seatrial.model.record import Failure, ModelUsage, TrialRecord, VerifierRun
+from seatrial.model.record import AgentResult, Failure, ModelUsage, TrialRecord, VerifierRun
 from seatrial.report.reasons import reason
 from tests.cli.job_folders import record
 

@@ -6,8 +6,6 @@ from hypothesis import strategies as st
 
 from seatrial.analysis.summary import summarise
 from seatrial.report.text import (
-    SUMMARY_COLUMNS,
-    USAGE_COLUMNS,
     counted,
     doubts,
     failure_line,
@@ -18,10 +16,6 @@ from seatrial.report.text import (
     harmless_lines,
     outcome_counts,
     prices_line,
-    summary_rows,
-    trial_row,
-    usage_rows,
-    used_cells,
     worst_first,
 )
 from seatrial.store.index import TrialEntry
@@ -82,35 +76,17 @@ def test_costs(usd, text):
     assert format_cost(usd) == text
 
 
-def test_usage_is_told_per_agent_and_per_trial():
+def test_the_tables_of_prices_behind_costs_are_told():
     used = {"model_calls": 3, "input_tokens": 4000, "output_tokens": 500, "cost_usd": 0.5}
-    entries = [entry(**used), entry(**{**used, "model_calls": 4}), entry(agent="b"), entry(agent="c", **used)]
-    entries.append(entry(agent="d", **{**used, "model_calls": 0}))
-    entries.append(entry(agent="d", outcome="fail", reward=0.0, **used))
-    rows = usage_rows(summarise(entries, {"a": 2, "b": 1, "c": 1, "d": 2}).agents)
-    assert rows[0] == ("a", "7", "8,000", "1,000", "1.0000 USD", "0.5000", "0.5000")
-    assert rows[2] == ("d", "3", "8,000", "1,000", "0.5000 USD", "0.2500", "0.5000")
-    assert [row[:2] for row in rows[1:]] == [("c", "3"), ("d", "3"), ("(all)", "13")]
-    assert {len(row) for row in rows} == {len(USAGE_COLUMNS)}
-    assert usage_rows(summarise([entry()], {"a": 1}).agents) == []
+    entries = [entry(**used), entry(**used)]
     assert prices_line(summarise(entries, {"a": 2}).agents.values()) is None
     noted = [*entries, entry(**used, prices="Seatrial 2026-11-16"), entry(**used, prices="mine.toml")]
     told = prices_line(summarise(noted, {"a": 2}).agents.values())
     assert told == "costs by the prices of: Seatrial 2026-11-16; mine.toml"
-    assert [used_cells(entries[0]), used_cells(entries[2])] == [("4,500", "0.5000 USD"), ("-", "-")]
 
 
 def test_endless_text_is_cut():
     assert len(harmless("x" * 10**6)) == 2001
-
-
-def test_each_agent_has_one_row_with_one_mean():
-    rows = summary_rows(summarise([entry(), entry(agent="b", outcome="fail", reward=0.0)], {"a": 1, "b": 3}))
-    assert rows == [
-        ("a", "1.000", "0.000 to 1.000", "100.0%", "0.0 to 100.0%", "1 of 1"),
-        ("b", "0.000", "0.000 to 1.000", "0.0%", "0.0 to 100.0%", "1 of 3"),
-    ]
-    assert {len(row) for row in rows} == {len(SUMMARY_COLUMNS)}
 
 
 def test_what_is_not_in_the_mean_is_told_beside_the_outcomes():
@@ -147,18 +123,8 @@ def test_the_worst_come_first():
     assert [each.reward for each in worst_first(partial)] == [0.1, 0.5, 0.9]
 
 
-def test_a_row_says_what_was_never_judged_and_how_often_it_was_started():
-    assert trial_row(entry(outcome="verifier_error", reward=0.0, tries=3, duration_sec=None, trial_id="a\x1bb")) == (
-        "a b (3 tries)",
-        "verifier_error",
-        "-",
-        "-",
-    )
-
-
 def test_disputes_are_told_in_words_and_come_first():
     disputed = entry(trial_id="d", outcome="fail", reward=0.0, disputed_reward=1.0, put_back=2)
-    assert trial_row(disputed)[1:3] == ("fail, disputed", "0 (or 1)")
     assert worst_first([entry(outcome="infrastructure_error", reward=None), disputed])[0] is disputed
     tally = summarise([disputed, entry()], {"a": 2}).total
     assert doubts(tally) == ["1 verdict is disputed; the mean would be 1.000 with the higher ones"]

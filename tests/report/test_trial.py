@@ -2,10 +2,22 @@
 
 import pytest
 
-from seatrial.model.evaluation import ConfidenceMetadata
-from seatrial.model.record import AgentRef, LimitSpec, ModelUsage, ResourceUse, SandboxRef, VerifierRun
-from seatrial.report.trial import breakdown_rows, confidence, evidence, headline, machine
+from seatrial.model.evaluation import ConfidenceMetadata, EvaluationResult, ValidityCheck
+from seatrial.model.record import (
+    AgentRef,
+    LimitSpec,
+    ModelUsage,
+    Provenance,
+    ResourceUse,
+    SandboxRef,
+    StepRecord,
+    VerifierRun,
+)
+from seatrial.report.trial import breakdown_table, compare, confidence, evidence, headline, machine, revisions_table
 from tests.cli.job_folders import BROKEN, record
+from tests.jobs.samples import broken_machine, evaluation
+from tests.jobs.samples import record as samples_record
+from tests.store.test_drafts import revision
 
 
 def test_an_agent_is_named_with_its_version_and_model():
@@ -84,10 +96,85 @@ def test_how_sure_one_may_be_is_told_once():
     sure = ConfidenceMetadata(annotator_count=3, confidence_interval=(0.25, 1.0), agreement_metric="kappa")
     told = evaluation.model_copy(update={"confidence": sure, "breakdown": {"confidence": {"annotator_count": 3}}})
     assert confidence(told) == "annotator count 3, agreement metric kappa, confidence interval 0.25 to 1"
-    assert breakdown_rows(told) == []
+    assert breakdown_table(told).rows == []
 
 
 def test_verdicts_of_repeats_are_told_with_where_they_were_given():
     run = VerifierRun(duration_sec=1.0, isolation="guarded", repeats=(1.0, None, 0.5), repeated_in="fresh")
     facts = dict(evidence(record("t", 0.5, verifier_run=run), None))
     assert facts["repeats"] == "1, no verdict and 0.5, in a fresh sandbox each; the lowest counts"
+
+
+TESTS, OTHERS = Provenance(tests_digest="a" * 64), Provenance(tests_digest="b" * 64)
+FIRST = samples_record(provenance=TESTS)
+NOTHING_ELSE = (
+    "another verdict by the same tests, options and Seatrial: the verifier goes by more than what the agent left"
+)
+SILENT = EvaluationResult(
+    reward=0.0, validity=ValidityCheck(output_parseable=True, schema_valid=True, verifier_completed=False)
+)
+
+
+def later(reward: float = 0.5, provenance: Provenance = TESTS, **changes):
+    """A revision by the same Seatrial, with changes of how it came about."""
+    made = revision(1, reward, provenance=provenance)
+    return made.model_copy(update={"regrade": made.regrade.model_copy(update=changes) if made.regrade else None})
+
+
+def asked_twice(*rewards: float):
+    """A revision whose verifier was asked more than once."""
+    run = VerifierRun(duration_sec=1.0, isolation="guarded", repeats=rewards, repeated_in="fresh")
+    return later().model_copy(update={"verifier_run": run})
+
+
+def by_steps(made, digest: str):
+    step = StepRecord(name="one", provenance=Provenance(tests_digest=digest * 64), evaluation=evaluation())
+    return made.model_copy(update={"steps": (step,), "provenance": None})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        (FIRST, later(1.0), "the same verdict"),
+        (FIRST, later(1.0, OTHERS), "the same verdict, by other tests"),
+        (FIRST, later(provenance=OTHERS), "another verdict, by other tests"),
+        (FIRST, later(provenance=OTHERS, tests="/t"), "another verdict, by other tests from /t"),
+        (by_steps(FIRST, "a"), by_steps(later(), "c"), "another verdict, by other tests"),
+        (FIRST, later(seatrial_version="0.3"), "another verdict, by Seatrial 0.3 and not 0.2"),
+        (FIRST, later(task_digest="c" * 64), "another verdict, by other files of the task, though the same tests"),
+        (
+            FIRST,
+            later(options={"trust": "as_left"}),
+            "another verdict, by the option trust as_left and not as the job has it",
+        ),
+        (
+            FIRST,
+            later().model_copy(update={"evaluation": SILENT}),
+            "another verdict, by a verifier that gave no verdict this time",
+        ),
+        (
+            FIRST,
+            asked_twice(0.5, 1.0),
+            "another verdict, by a verifier that gave different rewards in 2 runs of it",
+        ),
+        (
+            FIRST,
+            later(),
+            NOTHING_ELSE,
+        ),
+        (
+            samples_record(failure=broken_machine()),
+            later(),
+            "another verdict, by a verifier that could not be run before (no space left)",
+        ),
+    ],
+)
+def test_what_differs_is_named(before, after, told):
+    assert compare(before, after, "0.2") == told
+
+
+def test_a_row_for_each_revision_and_none_where_there_is_one():
+    assert revisions_table([FIRST], "0.2").rows == []
+    first, second = revisions_table([FIRST, asked_twice(0.5, 0.25)], "0.2").rows
+    assert first[:4] == ("0", "pass", "1", "a" * 12)
+    assert second[:3] == ("1", "partial", "0.5, 0.25")

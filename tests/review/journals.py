@@ -5,7 +5,7 @@ from itertools import count
 from typing import Any
 
 from seatrial.analysis.loaded import LoadedJob, load_job
-from seatrial.model.annotation import Annotation, Judgment
+from seatrial.model.evaluation import Annotation, Judgment
 from seatrial.model.review import Retraction, ReviewEntry, Sampling
 from seatrial.store.job_store import JobStore
 from tests.cli.job_folders import make_job, record

@@ -6,9 +6,7 @@ import pytest
 
 from seatrial.analysis.loaded import load_job
 from seatrial.model.review import Sampling
-from seatrial.review.agreement import agreement_report
-from seatrial.review.agreement_json import agreement_json
-from seatrial.review.readiness import readiness
+from seatrial.review.agreement import agreement_json, agreement_report, readiness
 from tests.review.journals import reviewed_job, said, taken_back
 
 REWARDS = {"t1": 1.0, "t2": 1.0, "t3": 0.0, "t4": 0.0, "t5": 1.0, "t6": 0.5}

@@ -1,7 +1,6 @@
 """Readiness: each gate with what was found, and reasons that programs can read."""
 
-from seatrial.review.agreement import agreement_report
-from seatrial.review.readiness import readiness
+from seatrial.review.agreement import agreement_report, readiness
 from tests.review.journals import reviewed_job, said
 
 TASKS = [f"t{number:02}" for number in range(60)]

@@ -13,11 +13,7 @@ from typing import TypeVar
 from hypothesis import strategies as st
 
 from seatrial.sandbox.api import Network
-from seatrial.sandbox.proxy import (
-    ForwardProxy,
-    Grant,
-    ProxyOptions,
-)
+from seatrial.sandbox.proxy import ForwardProxy, Grant, ProxyOptions
 
 T = TypeVar("T")
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

@@ -16,9 +16,8 @@ import pytest
 from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.model.record import LimitSpec
 from seatrial.sandbox import processes
-from seatrial.sandbox.api import ExecResult, ExecSpec, Image, Network, SandboxBackend, SandboxSpec
+from seatrial.sandbox.api import ExecResult, ExecSpec, Image, Network, SandboxBackend, SandboxSpec, open_sandbox
 from seatrial.sandbox.local import LocalBackend, LocalSandbox, UnisolatedWarning
-from seatrial.sandbox.session import open_sandbox
 from seatrial.sandbox.transfer import get_file, new_archive, put_file
 from seatrial.testing.contract import SandboxContract
 

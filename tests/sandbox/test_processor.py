@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 
 import pytest
 
@@ -14,8 +15,15 @@ import seatrial.sandbox.processor as processor_module
 from seatrial.sandbox.api import HOST_IMAGE, Network, SandboxSpec
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
 from seatrial.sandbox.local import LocalBackend
-from seatrial.sandbox.own_groups import OwnGroup
-from seatrial.sandbox.processor import Meter, VerifierSeats, deadline, machine_busy_sec, processors
+from seatrial.sandbox.processor import (
+    Meter,
+    OwnGroup,
+    VerifierSeats,
+    deadline,
+    machine_busy_sec,
+    own_groups,
+    processors,
+)
 from tests.sandbox.embedded.support import needs_root, python
 
 USES_A_PROCESSOR = "while True: pass"
@@ -277,6 +285,7 @@ def test_seats_are_as_many_as_there_are_processors():
     asyncio.run(run())
 
 
+@pytest.mark.alone
 def test_the_machine_tells_what_it_does():
     before = machine_busy_sec()
     with busy_machine(1):
@@ -285,6 +294,7 @@ def test_the_machine_tells_what_it_does():
     assert 0 < before < machine_busy_sec() < math.inf
 
 
+@pytest.mark.alone
 @needs_root
 @pytest.mark.filterwarnings("ignore::seatrial.sandbox.local.UnisolatedWarning")
 @pytest.mark.parametrize("backend", [EmbeddedBackend, LocalBackend])
@@ -305,6 +315,7 @@ def test_a_sandbox_tells_what_its_command_got_and_for_how_long_it_had_to_wait(ba
     asyncio.run(asyncio.wait_for(run(), 100))
 
 
+@pytest.mark.alone
 @needs_root
 @pytest.mark.filterwarnings("ignore::seatrial.sandbox.local.UnisolatedWarning")
 @pytest.mark.parametrize("backend", [EmbeddedBackend, LocalBackend])
@@ -323,3 +334,19 @@ def test_a_command_that_is_kept_waiting_comes_to_its_end(backend):
             assert ended.exit_code == 0, ended
 
     asyncio.run(asyncio.wait_for(run(), 100))
+
+
+def test_numbers_are_read_and_what_is_none_is_none(tmp_path):
+    (tmp_path / "pids.max").write_text("max\n")
+    (tmp_path / "memory.events").write_text("low 0\noom 7\n")
+    group = OwnGroup(tmp_path, 2)
+    assert group.number("pids.max") is None
+    assert group.number("memory.events", "oom") == 7
+    assert group.number("memory.events", "missing") is None
+    assert group.number("not.there") is None
+
+
+def test_they_are_found_from_our_own_up_to_the_top():
+    for controller in ("pids", "memory"):
+        paths = [group.path for group in own_groups(controller)]
+        assert all(later == earlier.parent for earlier, later in pairwise(paths))

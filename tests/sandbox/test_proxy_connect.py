@@ -6,7 +6,7 @@ from ipaddress import ip_address
 import pytest
 
 from seatrial.sandbox.api import Network
-from seatrial.sandbox.proxy_connect import ParentProxy
+from seatrial.sandbox.proxy import ParentProxy
 from seatrial.sandbox.proxy_http import Refusal
 from tests.sandbox.proxying import Handler, ScriptedResolver, origin, serving
 

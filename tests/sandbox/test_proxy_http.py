@@ -11,8 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seatrial.sandbox.proxy_http import MAX_HEAD, Refusal, RequestHead, parse_request, parse_response
-from seatrial.sandbox.proxy_relay import Peer, close, dismiss, read_head, relay, reset, tunnel
+from seatrial.sandbox.proxy_http import (
+    MAX_HEAD,
+    Peer,
+    Refusal,
+    RequestHead,
+    close,
+    dismiss,
+    parse_request,
+    parse_response,
+    read_head,
+    relay,
+    reset,
+    tunnel,
+)
 
 Respond = Callable[[Peer], Coroutine[None, None, bytes | None]]
 

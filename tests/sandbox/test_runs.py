@@ -11,7 +11,7 @@ import pytest
 
 from seatrial.errors import HostUnsupportedError
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
-from seatrial.sandbox.runs import RunDirectory, state_root, unusable
+from seatrial.sandbox.runs import Cleared, RunDirectory, look_again, state_root, unusable
 from tests.sandbox.embedded.support import needs_root
 
 HOLD = """
@@ -160,3 +160,14 @@ def test_a_backend_that_has_no_room_to_start_says_so_and_leaves_nothing(small, s
 async def enter(backend):
     async with backend:
         pass
+
+
+def test_what_is_there_again_is_left(tmp_path):
+    (tmp_path / "there").mkdir()
+    found = look_again([tmp_path / "gone", tmp_path / "there"])
+    assert found == Cleared((str(tmp_path / "gone"),), (str(tmp_path / "there"),))
+
+
+def test_findings_of_several_add_up():
+    both = Cleared(("a",), ("b",), ("no broom",)) + Cleared(("c",))
+    assert both == Cleared(("a", "c"), ("b",), ("no broom",))

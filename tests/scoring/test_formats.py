@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from seatrial.model.output import OUTPUT_FORMATS, OutputSpec, ShapeSpec
 from seatrial.scoring.formats import PARSERS, parse
-from seatrial.scoring.text import Unreadable
+from seatrial.untrusted.json import Unreadable
 
 
 def spec(name, **more):

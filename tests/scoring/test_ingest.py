@@ -6,13 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seatrial.model.artifacts import VERIFIER_FILES, RawArtifacts, RawFile
-from seatrial.model.config import StepSpec
 from seatrial.model.evaluation import EvaluationResult, ValidityCheck
-from seatrial.model.output import OUTPUT_FORMATS, OutputSpec, ShapeSpec, VerifierSpec
+from seatrial.model.loaded_task import TaskLayout, TaskStep
+from seatrial.model.output import (
+    OUTPUT_FORMATS,
+    VERIFIER_FILES,
+    OutputSpec,
+    RawArtifacts,
+    RawFile,
+    ShapeSpec,
+    VerifierSpec,
+)
 from seatrial.model.record import outcome_of
-from seatrial.model.task import TaskLayout, TaskStep
-from seatrial.scoring.ingest import ingest
+from seatrial.model.task import StepSpec
+from seatrial.scoring.formats import Parsed, keys_of
+from seatrial.scoring.ingest import check_output, check_shape, classify, ingest
 from tests.conftest import raw
 
 GOOD = b'{"reward": 0.7}'
@@ -230,3 +238,214 @@ def test_no_content_makes_it_raise_and_every_result_can_be_stored(step, artifact
 @given(artifacts=ARTIFACTS)
 def test_the_same_artifacts_give_the_same_result(artifacts):
     assert ingest(judged(), artifacts) == ingest(judged(), artifacts)
+
+
+DECLARED = OutputSpec(path="/workspace/out.json", format="json", source="declared")
+GUESSED = DECLARED.model_copy(update={"source": "guessed"})
+
+
+def found(data):
+    return RawFile("/workspace/out.json", "ok", data, len(data))
+
+
+def codes(check):
+    return [finding.code for finding in check.findings]
+
+
+def test_a_good_output_leaves_nothing_to_say():
+    check = check_output(DECLARED, found(b"{}"))
+    assert (check.parseable, check.schema_valid, check.findings) == (True, True, ())
+
+
+def test_without_a_path_there_is_nothing_to_parse():
+    check = check_output(OutputSpec(), None)
+    assert (check.parseable, check.schema_valid, codes(check)) == (True, True, ["note"])
+
+
+def test_an_output_nobody_collected_counts_against_no_one():
+    check = check_output(DECLARED, None)
+    assert (check.parseable, codes(check)) == (True, ["note"])
+
+
+def test_a_missing_output_is_no_output():
+    check = check_output(DECLARED, RawFile("out.json", "missing"))
+    assert (check.parseable, check.schema_valid, codes(check)) == (False, False, ["no_output"])
+    assert "/workspace/out.json does not exist" in check.findings[0].message
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        (RawFile("out.json", "directory"), "a directory"),
+        (RawFile("out.json", "symlink"), "a symbolic link"),
+        (RawFile("out.json", "special"), "device, socket or pipe"),
+        (RawFile("out.json", "unreadable", reason="Permission denied"), "Permission denied"),
+        (RawFile("out.json", "too_large", size=10**9), "1,000,000,000 bytes"),
+    ],
+)
+def test_what_is_no_readable_file_is_unparseable(file, said):
+    check = check_output(DECLARED, file)
+    assert (check.parseable, codes(check)) == (False, ["unparseable"])
+    assert said in check.findings[0].message
+
+
+def test_a_fault_names_path_format_and_place():
+    (finding,) = check_output(DECLARED, found(b'{"a": }')).findings
+    assert finding.message.startswith("/workspace/out.json is not json: not JSON: ")
+    assert finding.message.endswith("(line 1, column 7)")
+
+
+def test_the_size_limit_is_the_task_s_own():
+    small = DECLARED.model_copy(update={"max_bytes": 4})
+    assert check_output(small, found(b"[ 1]")).parseable
+    assert codes(check_output(small, found(b"[ 12]"))) == ["unparseable"]
+
+
+@pytest.mark.parametrize("file", [RawFile("out.json", "missing"), found(b"{"), RawFile("out.json", "directory")])
+def test_a_guessed_path_costs_nobody_anything(file):
+    check = check_output(GUESSED, file)
+    assert (check.parseable, check.schema_valid, codes(check)) == (True, True, ["note"])
+    assert "only a guess" in check.findings[0].message
+
+
+@pytest.mark.parametrize("status", ["ok", "directory", "too_large"])
+def test_a_path_of_no_known_format_needs_only_to_exist(status):
+    tree = OutputSpec(path="/workspace/release", source="inferred")
+    assert check_output(tree, RawFile("release", status)).parseable
+    assert codes(check_output(tree, RawFile("release", "missing"))) == ["output_missing"]
+
+
+def test_a_wrong_shape_leaves_the_output_parseable():
+    spec = DECLARED.model_copy(update={"shape": ShapeSpec(source="required_keys", required_keys=("a", "b"))})
+    check = check_output(spec, found(b'{"a": 1}'))
+    assert (check.parseable, check.schema_valid, codes(check)) == (True, False, ["schema_mismatch"])
+    assert "'b' is missing" in check.findings[0].message
+
+
+SCHEMA = {"type": "object", "required": ["a"], "properties": {"a": {"type": "number", "minimum": 0}}}
+
+
+def check(value, **shape):
+    return check_shape(Parsed(value, keys_of(value)), ShapeSpec(**shape))
+
+
+def test_nothing_asked_for_fits_everything():
+    assert check([1, 2]) == []
+
+
+@pytest.mark.parametrize("source", ["required_keys", "example"])
+def test_each_missing_key_is_a_finding_of_its_own(source):
+    findings = check({"a": 1}, source=source, required_keys=("a", "b", "c"))
+    assert [finding.code for finding in findings] == ["schema_mismatch"] * 2
+    assert ["'b'" in findings[0].message, "'c'" in findings[1].message] == [True, True]
+
+
+def test_a_key_must_be_in_every_object_of_a_list():
+    assert check([{"a": 1}, {"a": 2, "b": 3}], source="required_keys", required_keys=("a",)) == []
+    assert len(check([{"a": 1}, {"b": 3}], source="required_keys", required_keys=("a",))) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [([1], "a list without objects"), ("text", "text"), (3, "a int"), ([], "list")]
+)
+def test_a_value_without_keys_is_named(value, said):
+    (finding,) = check(value, source="required_keys", required_keys=("a",))
+    assert said in finding.message
+    assert "'a'" in finding.message
+
+
+def test_a_schema_that_fits():
+    assert check({"a": 1}, source="schema", json_schema=SCHEMA) == []
+
+
+def test_a_schema_fault_names_the_place():
+    (finding,) = check({"a": -1}, source="schema", json_schema=SCHEMA)
+    assert finding.code == "schema_mismatch"
+    assert finding.message.startswith("$.a: ")
+
+
+def test_no_more_than_ten_faults_are_listed():
+    schema = {"type": "array", "items": {"type": "string"}}
+    assert len(check(list(range(50)), source="schema", json_schema=schema)) == 10
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "no such type"},
+        {"$ref": "#/definitions/missing"},
+        {"$ref": "https://127.0.0.1:9/never-fetched.json"},
+        {"required": "a"},
+        {"$schema": ["x"]},
+        {"pattern": "("},
+    ],
+)
+def test_a_schema_that_cannot_be_used_is_the_task_s_fault_not_the_agent_s(schema):
+    findings = check({"a": 1}, source="schema", json_schema=schema)
+    assert [finding.kind for finding in findings] == ["note"]
+    assert "cannot be used" in findings[0].message
+
+
+def entry(expected, actual, score=0.0, **more):
+    return {"x": {"score": score, "max_score": 1.0, "expected": expected, "actual": actual, **more}}
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "said"),
+    [
+        (9.4, 9400.0, "10^3"),
+        (9.4, 0.0094, "10^3"),
+        (2.0, 20.05, "10^1"),
+        (1.0, 25.4, "inches and millimetres"),
+        (254.0, 10.0, "inches and millimetres"),
+        (10.0, 3.048, "feet and metres"),
+        (10.0, 36.0, "m/s and km/h"),
+        (1.0, 57.2958, "degrees and radians"),
+        (100, 45.36, "pounds and kilograms"),
+        (2.0, 7200, "hours and seconds"),
+    ],
+)
+def test_a_ratio_of_units_is_a_unit_mismatch(expected, actual, said):
+    (finding,) = classify(entry(expected, actual))
+    assert finding.code == "unit_mismatch"
+    assert said in finding.message
+
+
+def test_the_opposite_number_is_a_sign_error():
+    (finding,) = classify(entry(3.2, -3.2))
+    assert (finding.code, finding.message) == ("sign_error", "'x': found -3.2, expected 3.2")
+
+
+@pytest.mark.parametrize(("expected", "actual"), [(2.0, 3.0), (2.0, 10.0), (0, 5), (5, 0), (1, -1000)])
+def test_any_other_wrong_number_is_just_wrong(expected, actual):
+    assert classify(entry(expected, actual)) == []
+
+
+def test_a_dimension_with_the_full_score_is_left_alone():
+    assert classify(entry(1.0, 1000.0, score=1.0)) == []
+    assert classify({"x": {"score": 5, "max_score": 5, "expected": 1.0, "actual": 1000.0}}) == []
+
+
+def test_other_names_for_the_two_numbers_are_understood():
+    (finding,) = classify({"x": {"score": 0, "reference": 1, "got": 1000}})
+    assert finding.code == "unit_mismatch"
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        None,
+        {},
+        {"x": 3},
+        {"x": {}},
+        entry("1", 1000),
+        entry(True, 1000),
+        entry(None, 1),
+        entry(10**400, 1),
+        entry(1e-300, 1e299),
+        entry(1, [1000]),
+        {"x": {"expected": 1, "actual": 1000, "score": "none", "max_score": []}},
+    ],
+)
+def test_odd_breakdowns_raise_nothing(odd):
+    classify(odd)

@@ -5,7 +5,7 @@ Each row: what stands in reward.json (or reward.txt), the reward that counts, an
 
 import pytest
 
-from seatrial.model.artifacts import RawArtifacts, RawFile
+from seatrial.model.output import RawArtifacts, RawFile
 from seatrial.model.record import outcome_of
 from seatrial.scoring.ingest import ingest
 from tests.conftest import raw

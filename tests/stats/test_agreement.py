@@ -1,5 +1,6 @@
 """Agreement against published tables, against statsmodels, and by what must hold of any table."""
 
+import random
 from collections import Counter
 
 import pytest
@@ -12,14 +13,18 @@ from seatrial.stats.agreement import (
     Table,
     Verdicts,
     cohen,
+    estimate_agreement,
     fleiss,
     gwet,
     items_of,
     krippendorff,
     largest_share,
+    pair_agreements,
     pairs_of,
     percent,
+    rater_agreement,
 )
+from seatrial.stats.estimates import wilson
 
 COHEN_1960 = [[88, 14, 18], [10, 40, 10], [2, 6, 12]]
 
@@ -166,3 +171,143 @@ def test_within_bounds_and_1_only_where_nobody_disagrees(said):
 def test_kappa_of_two_is_at_least_minus_1(table):
     found = value(cohen(table))
     assert found is None or -1.0 - 1e-9 <= found <= 1.0
+
+
+LABELS = ("pass", "fail")
+
+
+def said(*rows: str):
+    """A row is an item; its letters are what raters a, b, c … said, with a dot for nothing."""
+    words = {"p": "pass", "f": "fail"}
+    return [{who: words[what] for who, what in zip("abcd", row, strict=False) if what != "."} for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("rows", "metric", "why"),
+    [
+        (["pp", "ff", "pf", "p."], "cohen_kappa", "there are two raters"),
+        (["ppf", "fff", "ppp"], "fleiss_kappa", "every item that was judged more than once has 3 ratings"),
+        (["pp.", "f.f", ".pf"], "fleiss_kappa", "2 ratings"),
+        (["ppf", "ff.", "ppp"], "krippendorff_alpha", "not all items have equally many ratings"),
+        (["pp"] * 19 + ["pf"], "gwet_ac1", "98% of what was said is the same"),
+        (["pp"] * 199 + ["pf"], "gwet_ac1", "99% of what was said is the same"),
+        (["pp"] * 5, "gwet_ac1", "100% of what was said is the same"),
+        (["pp", "p.", ".f"], None, "it takes two items that two raters judged, found 1"),
+        ([], None, "found 0"),
+    ],
+)
+def test_the_measure_to_look_at_first(rows, metric, why):
+    found = rater_agreement(said(*rows), labels=LABELS)
+    assert found.headline == metric
+    assert why in found.reason
+    assert (found.first is None) == (metric is None)
+
+
+def test_all_measures_are_there_where_they_apply():
+    two = rater_agreement(said("pp", "ff", "pf", "p."), labels=LABELS)
+    assert set(two.measures) == {"percent", "cohen_kappa", "fleiss_kappa", "krippendorff_alpha", "gwet_ac1"}
+    assert (two.raters, two.items, two.shared) == (("a", "b"), 4, 3)
+    three = rater_agreement(said("ppf", "ff.", "ppp"), labels=LABELS)
+    assert set(three.measures) == {"percent", "krippendorff_alpha", "gwet_ac1"}
+
+
+def test_one_label_alone_has_no_first_measure_if_nobody_knows_of_another():
+    found = rater_agreement(said("pp", "pp"))
+    assert (found.headline, found.first) == (None, None)
+    assert "chance cannot be told" in found.reason
+
+
+def test_every_two_raters_on_what_both_judged():
+    one, other = pair_agreements(said("pp.", "ff.", "pf.", "p.p"))
+    assert (one.first, one.second, one.items) == ("a", "b", 3)
+    assert one.percent == pytest.approx(2 / 3)
+    assert one.kappa == pytest.approx(0.4)
+    assert (other.second, other.items, other.percent, other.kappa) == ("c", 1, None, None)
+
+
+SPLIT: dict[Verdicts, int] = {("p", "p"): 20, ("f", "f"): 12, ("p", "f"): 4, ("f", "p"): 3}
+
+
+def test_the_same_seed_gives_the_same_interval_whatever_the_order():
+    found = estimate_agreement(cohen, SPLIT, seed=3)
+    assert found == estimate_agreement(cohen, dict(reversed(SPLIT.items())), seed=3)
+    other = estimate_agreement(cohen, SPLIT, seed=4)
+    assert found
+    assert other
+    assert found.value == other.value
+    assert (found.low, found.high) != (other.low, other.high)
+
+
+def test_the_interval_holds_the_value_and_narrows_with_items():
+    few = estimate_agreement(cohen, SPLIT)
+    many = estimate_agreement(cohen, {kind: 16 * count for kind, count in SPLIT.items()})
+    assert few
+    assert many
+    assert few.low is not None
+    assert few.high is not None
+    assert few.low < few.value < few.high
+    assert many.width is not None
+    assert few.width is not None
+    assert many.width == pytest.approx(few.width / 4, rel=0.15)
+    assert (few.items, few.level) == (39, 0.95)
+
+
+def test_the_interval_of_a_share_is_about_that_of_wilson():
+    found = estimate_agreement(percent, SPLIT)
+    assert found
+    assert (found.low, found.high) == pytest.approx(wilson(32 / 39, 39), abs=0.06)
+
+
+def test_where_nobody_disagreed_few_items_say_little():
+    few = estimate_agreement(cohen, {("p", "p"): 3, ("f", "f"): 2})
+    many = estimate_agreement(cohen, {("p", "p"): 300, ("f", "f"): 200})
+    assert few
+    assert many
+    assert few.low is not None
+    assert many.low is not None
+    assert (few.value, few.high, many.value) == (1.0, 1.0, 1.0)
+    assert few.low < 0.3
+    assert many.low > 0.98
+
+
+def test_where_everybody_disagreed_few_items_say_little_too():
+    few, many = (estimate_agreement(cohen, {("p", "f"): count}) for count in (2, 500))
+    assert few
+    assert many
+    assert (few.value, few.low, many.value) == (0.0, 0.0, 0.0)
+    assert few.width is not None
+    assert many.width is not None
+    assert few.width > 0.5
+    assert many.width < 0.02
+
+
+def test_one_class_has_an_interval_only_by_a_measure_that_knows_the_other():
+    assert estimate_agreement(cohen, {("p", "p"): 40}) is None
+    found = estimate_agreement(lambda table: gwet(table, ("p", "f")), {("p", "p"): 40})
+    assert found
+    assert found.value == 1.0
+    assert found.low == pytest.approx(wilson(1.0, 40)[0])
+
+
+def test_no_interval_where_most_resamples_have_no_value():
+    found = estimate_agreement(cohen, {("p", "p"): 6, ("p", "f"): 1})
+    assert found
+    assert found.value == 0.0
+    assert (found.low, found.high, found.width) == (None, None, None)
+
+
+def test_the_interval_holds_the_truth_about_as_often_as_it_says():
+    """Two raters who know the truth of nine in ten items and toss a coin for the others."""
+    draw, held, rounds = random.Random(1), 0, 40
+    truth = 0.81
+    for _ in range(rounds):
+        table: Counter[Verdicts] = Counter()
+        for _ in range(120):
+            item = draw.choice("pf")
+            table[tuple(item if draw.random() < 0.9 else draw.choice("pf") for _ in range(2))] += 1
+        found = estimate_agreement(cohen, table)
+        assert found
+        assert found.low is not None
+        assert found.high is not None
+        held += found.low <= truth <= found.high
+    assert held >= 0.85 * rounds

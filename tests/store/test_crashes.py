@@ -10,6 +10,7 @@ import pytest
 
 from seatrial.errors import StoreError
 from seatrial.store.job_store import JobStore
+from tests.conftest import sampled
 from tests.jobs.samples import job_file, record
 
 CALLS = ("open", "write", "fsync", "rename", "close", "scandir")
@@ -53,7 +54,7 @@ def check_whole_or_nothing(folder: Path) -> None:
     assert [entry.trial_id for entry in again.entries()] == sorted(again.finished())
 
 
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EACCES, errno.EIO])
+@pytest.mark.parametrize("code", sampled([errno.ENOSPC, errno.EACCES, errno.EIO]))
 def test_a_refusal_at_every_step(tmp_path, monkeypatch, code):
     steps = refused = 0
     while True:
@@ -144,6 +145,7 @@ print(status)
 """
 
 
+@pytest.mark.whole
 def test_killed_at_every_step(tmp_path):
     done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], capture_output=True, text=True, check=True)
     assert done.stdout == "0\n", done.stderr

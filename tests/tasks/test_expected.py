@@ -2,8 +2,8 @@
 
 import pytest
 
-from seatrial.model.config import OutputDeclaration, TaskConfig, VerifierPhaseSpec
 from seatrial.model.output import OutputSpec, ShapeSpec, VerifierSpec
+from seatrial.model.task import OutputDeclaration, TaskConfig, VerifierPhaseSpec
 from seatrial.tasks.expected import read_schema, resolve_output, resolve_verifier
 from seatrial.tasks.table import Report
 
@@ -194,11 +194,11 @@ def test_a_schema_outside_the_task_is_refused(tmp_path, name):
     [
         (None, "No such file or directory"),
         (b"{", "unexpected end of data"),
-        (b"\xff", "not UTF-8"),
+        (b"\xff", "expected UTF-8 text"),
         (b"[]", "should be a valid dictionary"),
         (b'{"a": 1e999}', ""),
         (b"[" * 5000, ""),
-        (b" " * (2**20 + 1), "more than 1,048,576 bytes"),
+        (b" " * (2**20 + 1), "it has 1,048,577 bytes, expected 1,048,576 at most"),
     ],
     ids=["missing", "not JSON", "not UTF-8", "no object", "infinite", "deep", "too large"],
 )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from seatrial.model.config import TaskConfig, VerifierPhaseSpec
+from seatrial.model.task import TaskConfig, VerifierPhaseSpec
 from seatrial.tasks.expected import resolve_output
 from seatrial.tasks.instruction import named_paths, strip_canary
 

@@ -1,13 +1,18 @@
 """What tasks ask for and cannot get: found in task.toml and compose files, each with its code and place."""
 
-import pytest
+import json
+from typing import Any
 
-from seatrial.model.config import NetworkPolicy
-from seatrial.model.task import BrokenTask
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seatrial.model.loaded_task import BrokenTask
+from seatrial.model.task import NetworkPolicy
 from seatrial.tasks.layout import list_files
 from seatrial.tasks.lint import lint
 from seatrial.tasks.load import load_task, read_folder
-from seatrial.tasks.needs import REASONS, needs_of
+from seatrial.tasks.needs import REASONS, Machine, Outside, asks_of_service, compose_asks, needs_of
 from seatrial.trial.rounds import rounds_of
 
 TWO_SERVICES = "services:\n  main: {build: .}\n  db: {image: postgres}\n"
@@ -141,7 +146,10 @@ def test_other_compose_files_take_no_network_away(make_task, name, compose):
 def test_a_compose_file_that_is_too_long_is_not_read(make_task):
     root = make_task(files={**DOCKERFILE, "environment/docker-compose.yaml": "#" * 300_000})
     ((code, what, _),) = found(root)
-    assert (code, what) == ("needs-compose", "a compose file that cannot be read: it has more than 262,144 bytes")
+    assert (code, what) == (
+        "needs-compose",
+        "a compose file that cannot be read: it has 300,000 bytes, expected 262,144 at most",
+    )
 
 
 def test_a_separate_verifier_has_needs_of_its_own(make_task):
@@ -193,3 +201,232 @@ def test_lint_names_servers_that_hide_each_other(make_task):
 
 def test_every_code_has_a_reason():
     assert all(REASONS.values())
+
+
+COMMON = """\
+# what two thousand public tasks have
+services:
+  main:
+    build:
+      context: ${CONTEXT_DIR}
+    image: ${MAIN_IMAGE_NAME}
+    command: [ "sh", "-c", "sleep infinity" ]
+    environment:
+      - TEST_DIR=${TEST_DIR}
+    volumes:
+      - ${HOST_VERIFIER_LOGS_PATH}:${ENV_VERIFIER_LOGS_PATH}
+      - ${HOST_AGENT_LOGS_PATH}:${ENV_AGENT_LOGS_PATH}
+    deploy:
+      resources:
+        limits:
+          cpus: ${CPUS}
+          memory: ${MEMORY}
+"""
+
+
+def asks(text: str | bytes, machine: Machine | None = None) -> list[str]:
+    content = text.encode() if isinstance(text, str) else text
+    return list(compose_asks(content, machine or Machine()))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        COMMON,
+        COMMON.replace("\n", "\r\n"),
+        "\ufeff" + COMMON,
+        "",
+        "# nothing\n",
+        "services:\n",
+        "services: {main: }",
+        "version: '3.8'\nname: x\nservices:\n  main: {build: .}\n",
+        "services: {main: {networks: [default, inner]}}\nnetworks: {inner: {driver: bridge}}",
+        "services: {main: {build: .}, debugger: {image: x, profiles: [debug]}}",
+        "x-base: &base {tty: true}\nservices: {main: {<<: *base, init: true}}",
+        "services: {main: {build: .}}\nsecrets: {unused: {file: ./x}}",
+    ],
+)
+def test_a_file_that_only_repeats_the_dockerfile_asks_for_nothing(text):
+    assert asks(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "ask"),
+    [
+        ("services: {main: {build: .}, db: {image: postgres}}", "the service db"),
+        ("services: {a: {}, main: {}, b: {}}", "the services a, b"),
+        ("services: {app: {build: .}}", "the service app"),
+        ("include: [other.yaml]\nservices: {main: {}}", "`include`"),
+        ("services: [main]", "a compose file that cannot be read (services: found list, expected a table)"),
+        ("- main", "a compose file that cannot be read (the file: found list, expected a table)"),
+        ("services: {main: 5}", "a service `main` that is no table (5)"),
+        ("a: 1\n---\nb: 2", "a compose file that cannot be read (2 documents in one file)"),
+        (b"services: {main: {x: \xff}}", "a compose file that cannot be read ('utf-8' codec can't decode"),
+        ("services: {main: !reset {}}", "a compose file that cannot be read (not YAML: could not determine"),
+    ],
+)
+def test_what_the_file_as_a_whole_asks_for_is_said(text, ask):
+    (found,) = asks(text)
+    assert found.startswith(ask)
+
+
+def test_what_is_said_of_one_file_is_bounded():
+    service = {f"key{number}": "x" * 500 for number in range(50)}
+    found = asks(json.dumps({"services": {"main": service, "y" * 500: {}}}))
+    assert (len(found), found[-1]) == (9, "43 more")
+    assert max(map(len, found)) < 100
+
+
+def test_what_is_said_can_be_printed():
+    found = asks('services: {"a\\e[31m\\nb": {}, main: {"k\\0": 1}}')
+    assert all(text.isprintable() for text in found)
+
+
+names = st.sampled_from(
+    ["services", "main", "build", "image", "volumes", "environment", "deploy", "networks", "command"]
+)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | names,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names | st.text(max_size=5), inner, max_size=4),
+    max_leaves=15,
+)
+
+
+@given(service=st.dictionaries(names | st.text(max_size=8), values, max_size=5), others=values)
+def test_any_values_are_judged(service, others):
+    for file in ({"services": {"main": service}, "volumes": others}, {"services": {"main": service}}, others):
+        found = asks(json.dumps(file))
+        assert all(text.isprintable() for text in found)
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_judged(content):
+    assert all(text.isprintable() for text in asks(content))
+
+
+@given(st.text(st.characters(categories=["L"]), min_size=1, max_size=12))
+def test_no_key_is_passed_over(key):
+    """Whatever compose learns next is refused until somebody has thought about it."""
+    assert asks(json.dumps({"services": {"main": {f"zz{key}": True}}}))
+
+
+USUAL = Machine()
+NO_OUTSIDE = Outside({}, {})
+
+
+def compose_service_asks(service: dict[str, Any], machine: Machine = USUAL, outside: Outside = NO_OUTSIDE) -> list[str]:
+    return list(asks_of_service(service, machine, outside))
+
+
+@pytest.mark.parametrize(
+    "service",
+    [
+        {"build": "."},
+        {"build": {"context": "./", "dockerfile": "Dockerfile", "args": {"HTTPS_PROXY": "${HTTPS_PROXY:-}"}}},
+        {"build": {"context": "${CONTEXT_DIR}", "dockerfile": "./Dockerfile", "network": "host"}},
+        {"image": "local/tag:1", "build": "."},
+        {"image": "local/tag:1"},
+        {"command": "sleep infinity"},
+        {"command": ["tail", "-f", "/dev/null"]},
+        {"command": ["bash", "-lc", "sleep infinity"]},
+        {"command": 'sh -c "while true; do sleep 3600; done"'},
+        {"entrypoint": ["/bin/sh", "-c"], "command": ["exec sleep 86400"]},
+        {"command": "/bin/bash", "stdin_open": True, "tty": True},
+        {"entrypoint": []},
+        {"environment": {"TEST_DIR": "${TEST_DIR}", "PYTHONUNBUFFERED": 1, "API_KEY": "${API_KEY:-}", "EMPTY": ""}},
+        {"environment": ["no_proxy=localhost", "DEBIAN_FRONTEND=noninteractive"]},
+        {"volumes": ["${HOST_ARTIFACTS_PATH:-./artifacts}:/logs/artifacts", "cache:/var/cache", "/scratch"]},
+        {"volumes": [{"type": "tmpfs", "target": "/run"}, {"type": "volume", "source": "x", "target": "/x"}]},
+        {"ports": ["80:80"], "expose": [80], "container_name": "x", "restart": "always", "hostname": None},
+        {"depends_on": {"db": {"condition": "service_healthy"}}},
+        {"deploy": {"resources": {"limits": {"cpus": "2", "memory": "4G"}}, "replicas": 1}},
+        {"cap_add": ["SETUID", "CAP_CHOWN"], "security_opt": ["label=disable", "apparmor:unconfined"]},
+        {"platform": "linux/amd64", "user": "root", "working_dir": "/app/", "network_mode": "bridge"},
+        {"privileged": False, "read_only": False, "cap_drop": [], "devices": []},
+        {"healthcheck": {"disable": True}},
+        {"scale": 1},
+    ],
+    ids=json.dumps,
+)
+def test_what_changes_nothing_asks_for_nothing(service):
+    assert compose_service_asks(service) == []
+
+
+@pytest.mark.parametrize(
+    ("service", "ask"),
+    [
+        ({"build": ".."}, "the build context .."),
+        ({"build": {"context": "./web"}}, "the build context web"),
+        ({"build": {"dockerfile": "Dockerfile.agent"}}, "the Dockerfile Dockerfile.agent"),
+        ({"build": {"target": "agent"}}, "`build.target`"),
+        ({"build": {"args": ["VERSION=3"]}}, "the build arguments VERSION"),
+        ({"command": "python3 /srv/app.py"}, "the command python3 /srv/app.py"),
+        ({"command": ["bash", "-c", "service nginx start && sleep infinity"]}, "the command bash -c service nginx"),
+        ({"command": "sleep infinity '"}, "the command sleep infinity '"),
+        ({"entrypoint": "/init"}, "the entrypoint /init"),
+        ({"environment": {"A": 1, "B": 2}}, "the variables A, B, which [environment.env] does not set"),
+        ({"environment": [f"V{n}=x" for n in range(6)]}, "the variables V0, V1, V2, V3 and 2 more"),
+        ({"environment": ["HOME_OF_HOST"]}, "the variables HOME_OF_HOST"),
+        ({"env_file": ".env"}, "`env_file`"),
+        ({"volumes": ["./data:/app/data:ro"]}, "./data mounted at /app/data"),
+        ({"volumes": ["/var/run/docker.sock:/var/run/docker.sock"]}, "/var/run/docker.sock mounted at"),
+        ({"volumes": [{"type": "bind", "source": "./x", "target": "/x"}]}, "./x mounted at /x"),
+        ({"volumes": ["${DATA:-./d}:/data"]}, "$DATA mounted at /data"),
+        ({"privileged": True}, "`privileged`"),
+        ({"cap_add": ["NET_ADMIN", "SETUID"]}, "the capabilities NET_ADMIN"),
+        ({"cap_add": ["ALL"]}, "the capabilities ALL"),
+        ({"cap_drop": ["ALL"]}, "`cap_drop`"),
+        ({"security_opt": ["seccomp=unconfined"]}, "the security option seccomp=unconfined"),
+        ({"devices": ["/dev/kvm"]}, "`devices`"),
+        ({"gpus": "all"}, "`gpus`"),
+        ({"deploy": {"resources": {"reservations": {"devices": [{"driver": "nvidia"}]}}}}, "devices such as GPUs"),
+        ({"deploy": {"replicas": 3}}, "`deploy.replicas`"),
+        ({"network_mode": "host"}, "the network mode host"),
+        ({"network_mode": "none"}, "the network mode none"),
+        ({"platform": "linux/arm64"}, "the platform linux/arm64"),
+        ({"user": "10001:10001"}, "the user 10001:10001"),
+        ({"working_dir": "/srv"}, "the directory /srv instead of /app"),
+        ({"healthcheck": {"test": ["CMD", "true"]}}, "a healthcheck"),
+        ({"extra_hosts": ["a:10.0.0.1"]}, "`extra_hosts`"),
+        ({"hostname": "box"}, "`hostname`"),
+        ({"scale": 2}, "2 containers of `main`"),
+    ],
+    ids=lambda value: json.dumps(value) if isinstance(value, dict) else None,
+)  # fmt: skip
+def test_what_cannot_be_had_is_named(service, ask):
+    (found,) = compose_service_asks(service)
+    assert found.startswith(ask)
+
+
+@pytest.mark.parametrize(
+    ("service", "machine"),
+    [
+        ({"environment": {"A": "1", "B": "${B}"}}, Machine(env=(("A", "1"), ("B", "${B:-2}")))),
+        ({"user": 1000}, Machine(user="1000")),
+        ({"working_dir": "/srv"}, Machine(workdir="/srv")),
+        ({"healthcheck": {"test": "true"}}, Machine(healthcheck=True)),
+        ({"network_mode": "none"}, Machine(network="no-network")),
+        ({"image": "org/x:1"}, Machine(dockerfile=False, image="org/x:1")),
+        ({"image": "${PREBUILT_IMAGE_NAME}"}, Machine(dockerfile=False)),
+        ({"build": "."}, Machine(dockerfile=False, image="org/x:1")),
+    ],
+)
+def test_what_task_toml_says_too_is_no_more(service, machine):
+    assert compose_service_asks(service, machine) == []
+
+
+def test_an_image_that_only_the_compose_file_names_is_named():
+    assert compose_service_asks({"image": "org/x:1"}, Machine(dockerfile=False)) == [
+        "the image org/x:1, which task.toml does not name"
+    ]
+    assert compose_service_asks({"build": "."}, Machine(dockerfile=False)) == ["a build, though there is no Dockerfile"]
+
+
+def test_networks_and_volumes_of_the_outside_are_named():
+    outside = Outside({"shared": {"external": True}, "cut": {"internal": True}}, {"data": {"external": True}})
+    assert compose_service_asks({"networks": {"shared": {}}, "volumes": ["data:/d"]}, USUAL, outside) == [
+        "the network shared",
+        "data mounted at /d",
+    ]
+    assert compose_service_asks({"networks": ["cut"]}, USUAL, outside) == ["the network cut"]
+    assert compose_service_asks({"networks": ["cut"]}, Machine(network="no-network"), outside) == []

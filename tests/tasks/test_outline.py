@@ -1,8 +1,7 @@
 """A task before and after somebody has thought about what it expects."""
 
-from seatrial.tasks.dataset import load_dataset
 from seatrial.tasks.expected import resolve_output
-from seatrial.tasks.load import load_task, read_folder
+from seatrial.tasks.load import load_dataset, load_task, read_folder
 from seatrial.tasks.outline import TaskOutline
 
 ASKS = "Write the answer to `/app/answer.json`.\n"

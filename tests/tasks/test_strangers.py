@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from seatrial.model.base import to_json
-from seatrial.model.config import TaskConfig
-from seatrial.model.task import BrokenTask, Task
+from seatrial.model.loaded_task import BrokenTask, Task
+from seatrial.model.task import TaskConfig
 from seatrial.tasks.instruction import named_paths, strip_canary
 from seatrial.tasks.lint import lint
 from seatrial.tasks.load import read_folder

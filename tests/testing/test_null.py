@@ -6,8 +6,7 @@ import pytest
 
 from seatrial.errors import SandboxError
 from seatrial.model.record import FileChanges, LimitSpec
-from seatrial.sandbox.api import ExecSpec, SandboxBackend, SandboxSpec
-from seatrial.sandbox.session import open_sandbox, run_shell
+from seatrial.sandbox.api import ExecSpec, SandboxBackend, SandboxSpec, open_sandbox, run_shell
 from seatrial.sandbox.transfer import get_file, put_file
 from seatrial.testing.null import NullBackend
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seatrial.messages import ToolCall, ToolResult
 from seatrial.model.trace import ModelCall
 from seatrial.trajectories.first_failure import ToolStep, error_of, first_failure, subject_of
-from seatrial.trajectories.items import ToolOutput
 from seatrial.trajectories.threads import find_threads
 
 NOON = dt.datetime(2026, 5, 1, 12, tzinfo=dt.UTC)
@@ -99,7 +99,7 @@ def test_a_conversation_without_errors_has_none():
     ],
 )
 def test_what_an_output_says_of_itself(text, error):
-    assert error_of(ToolOutput("1", "bash", (text,))) == error
+    assert error_of(ToolResult("1", (text,), "bash")) == error
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_what_an_output_says_of_itself(text, error):
     ],
 )
 def test_what_a_tool_is_used_on(arguments, subject):
-    assert subject_of(arguments) == subject
+    assert subject_of(ToolCall("1", "bash", arguments)) == subject
 
 
 @given(
@@ -125,5 +125,5 @@ def test_what_a_tool_is_used_on(arguments, subject):
     )
 )
 def test_strangers_arguments_never_raise(arguments):
-    assert isinstance(subject_of(arguments), str)
-    assert isinstance(subject_of({"command": arguments, "path": arguments}), str)
+    assert isinstance(subject_of(ToolCall("1", "bash", arguments)), str)
+    assert isinstance(subject_of(ToolCall("1", "bash", {"command": arguments, "path": arguments})), str)

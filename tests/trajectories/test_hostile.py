@@ -1,20 +1,15 @@
 """Calls that a stranger made to take much time, memory or disk: each is read once, and not more of it is told."""
 
-import json
-
 import pytest
 
-from seatrial.gateway.calls import CallLog
-from seatrial.gateway.recorded import RecordedCalls
+from seatrial.gateway.calls import CallLog, RecordedCalls
+from seatrial.messages import Message
 from seatrial.model.record import AgentRef
 from seatrial.model.trace import ModelCall
-from seatrial.trajectories.atif import make_trajectory
-from seatrial.trajectories.dialogue import dialogues
-from seatrial.trajectories.files import keep_trajectory
-from seatrial.trajectories.items import Words
+from seatrial.trajectories.atif import keep_trajectory, make_trajectory
+from seatrial.trajectories.export import chat_line, dialogues
 from seatrial.trajectories.paths import MOST_PROMPTS, grow
 from seatrial.trajectories.reading import read_message
-from seatrial.trajectories.sharegpt import sharegpt_line
 from seatrial.trajectories.threads import find_threads
 from tests.trajectories.samples import BEGUN, Chat, Tool
 
@@ -37,7 +32,7 @@ def call(index, messages, **request):
 
 
 def test_a_hundred_thousand_pieces_are_one_message():
-    assert read_message({"role": "user", "content": ["x"] * 100_000}) == [Words("user", ("x",) * 100_000)]
+    assert read_message({"role": "user", "content": ["x"] * 100_000}) == [Message("user", ("x",) * 100_000)]
 
 
 def test_a_thousand_results_find_their_calls_from_the_last_step_on():
@@ -63,8 +58,8 @@ def test_arguments_nested_without_end_are_told_as_they_were_written():
     deep = '{"a":' * 1020 + "1" + "}" * 1020
     said = {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": deep}}]}
     calls = [call(0, [CHAT.user("go"), said])]
-    line = sharegpt_line(next(dialogues(RecordedCalls(calls), find_threads(calls)[0])))
-    assert json.dumps(deep) in line["conversations"][1]["value"]
+    line = chat_line(next(dialogues(RecordedCalls(calls), find_threads(calls)[0])))
+    assert line["messages"][1]["tool_calls"][0]["function"]["arguments"] == deep
 
 
 def test_of_very_many_system_prompts_a_few_are_remembered():
@@ -81,7 +76,7 @@ def test_threads_that_repeat_each_other_without_end_become_no_trajectory(tmp_pat
         for number in range(1, 40):  # each of another agent, by its system prompt
             log.write(call(number, talk[:number], system=f"{number}"))
     calls = (tmp_path / "calls.jsonl").stat().st_size
-    monkeypatch.setattr(f"seatrial.trajectories.files.{limit}", {"MOST_MESSAGES": 500, "MOST_BYTES": calls}[limit])
+    monkeypatch.setattr(f"seatrial.trajectories.atif.{limit}", {"MOST_MESSAGES": 500, "MOST_BYTES": calls}[limit])
     assert "39 threads repeat too much" in str(keep_trajectory(tmp_path, AGENT, "s"))
     assert not (tmp_path / "agent").exists()
 

@@ -4,9 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seatrial.trajectories.asked import read_effort, read_tools, tool_name
-from seatrial.trajectories.items import Declined, Picture, Thought, ToolOutput, ToolUse, Unread, Words, as_text
-from seatrial.trajectories.reading import read_answer, read_message, read_messages, read_system
+from seatrial.messages import Message, Picture, Reasoning, Refusal, ToolCall, ToolResult, Unknown, as_text
+from seatrial.trajectories.reading import (
+    read_answer,
+    read_effort,
+    read_message,
+    read_messages,
+    read_system,
+    read_tools,
+    tool_name,
+)
 from tests.trajectories.samples import DIALECTS, LOOK, PNG
 
 every_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=lambda each: type(each).__name__)
@@ -14,23 +21,23 @@ every_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=lambda each: ty
 
 @every_dialect
 def test_words_calls_results_and_images_of_each_dialect(dialect):
-    assert read_message(dialect.user("hi")) == [Words("user", ("hi",))]
-    said = [item for item in read_messages(dialect.said("ok", LOOK)) if not isinstance(item, Words)]
-    assert [(item.name, as_text(item.arguments)) for item in said if isinstance(item, ToolUse)] == [
+    assert read_message(dialect.user("hi")) == [Message("user", ("hi",))]
+    said = [item for item in read_messages(dialect.said("ok", LOOK)) if not isinstance(item, Message)]
+    assert [(item.name, as_text(item.arguments)) for item in said if isinstance(item, ToolCall)] == [
         ("shell", '{"command": "ls"}')
     ]
     (result,) = read_message(dialect.result(LOOK, "a.txt"))
-    assert isinstance(result, ToolOutput)
-    assert "a.txt" in str(result.pieces[0])
+    assert isinstance(result, ToolResult)
+    assert "a.txt" in str(result.parts[0])
     (shown,) = read_message(dialect.image())
-    assert isinstance(shown, Words)
-    assert [type(piece) for piece in shown.pieces] == [str, Picture]
+    assert isinstance(shown, Message)
+    assert [type(piece) for piece in shown.parts] == [str, Picture]
 
 
 @every_dialect
 def test_answers_systems_and_tools_of_each_dialect(dialect):
     items = read_answer(dialect.answer("ok", LOOK))
-    assert [type(item) for item in items if not isinstance(item, Thought)] == [Words, ToolUse]
+    assert [type(item) for item in items if not isinstance(item, Reasoning)] == [Message, ToolCall]
     request = dialect.request("be brief", ["shell", "task"])
     assert read_system(request) or dialect.begin("be brief")
     assert [tool_name(tool) for tool in read_tools(request)] == ["shell", "task"]
@@ -40,22 +47,25 @@ def test_answers_systems_and_tools_of_each_dialect(dialect):
 @pytest.mark.parametrize(
     ("message", "items"),
     [
-        ({"role": "assistant", "content": None, "refusal": "no"}, [Declined("no")]),
-        ({"type": "reasoning", "summary": [], "encrypted_content": "xx"}, [Thought("")]),
-        ({"role": "assistant", "content": [{"type": "redacted_thinking", "data": "xx"}]}, [Thought("")]),
-        ({"type": "custom_tool_call", "call_id": "c", "name": "patch", "input": "***"}, [ToolUse("c", "patch", "***")]),
-        ({"type": "custom_tool_call_output", "call_id": "c", "output": "ok"}, [ToolOutput("c", "", ("ok",))]),
-        ({"role": "function", "name": "f", "content": "1"}, [ToolOutput("", "f", ("1",))]),
+        ({"role": "assistant", "content": None, "refusal": "no"}, [Refusal("no")]),
+        ({"type": "reasoning", "summary": [], "encrypted_content": "xx"}, [Reasoning("")]),
+        ({"role": "assistant", "content": [{"type": "redacted_thinking", "data": "xx"}]}, [Reasoning("")]),
+        (
+            {"type": "custom_tool_call", "call_id": "c", "name": "patch", "input": "***"},
+            [ToolCall("c", "patch", "***")],
+        ),
+        ({"type": "custom_tool_call_output", "call_id": "c", "output": "ok"}, [ToolResult("c", ("ok",))]),
+        ({"role": "function", "name": "f", "content": "1"}, [ToolResult("", ("1",), "f")]),
         (
             {
                 "role": "user",
                 "content": [{"type": "tool_result", "tool_use_id": "t", "content": "x", "is_error": True}],
             },
-            [ToolOutput("t", "", ("x",), failed=True)],
+            [ToolResult("t", ("x",), failed=True)],
         ),
-        ({"role": "user", "content": [{"type": "hologram"}]}, [Unread("user", "hologram", {"type": "hologram"})]),
-        ({"parts": [{"text": "a"}, {"text": "b"}]}, [Words("user", ("a", "b"))]),
-        (7, [Unread("user", "message", 7)]),
+        ({"role": "user", "content": [{"type": "hologram"}]}, [Unknown("user", "hologram", {"type": "hologram"})]),
+        ({"parts": [{"text": "a"}, {"text": "b"}]}, [Message("user", ("a", "b"))]),
+        (7, [Unknown("user", "message", 7)]),
     ],
 )
 def test_less_common_forms(message, items):
@@ -64,8 +74,8 @@ def test_less_common_forms(message, items):
 
 def test_a_picture_has_its_data():
     (words,) = read_message(DIALECTS[1].image())
-    assert isinstance(words, Words)
-    assert words.pieces[1] == Picture(f"data:image/png;base64,{PNG}", "image/png")
+    assert isinstance(words, Message)
+    assert words.parts[1] == Picture(f"data:image/png;base64,{PNG}", media_type="image/png")
 
 
 @pytest.mark.parametrize(
@@ -104,11 +114,11 @@ def test_whatever_a_stranger_sends_is_read_and_text_is_kept(value, content):
     read_tools(value)
     read_effort(value)
     items = read_message({"role": "user", "content": content})
-    said = [piece for item in items if isinstance(item, Words) for piece in item.pieces]
+    said = [piece for item in items if isinstance(item, Message) for piece in item.parts]
     assert [text for text in content if isinstance(text, str) and text and text not in said] == []
     tables = [part for part in content if isinstance(part, dict)]
     assert len(items) >= len([part for part in tables if not _is_words(part)])
 
 
 def _is_words(part):
-    return all(isinstance(item, Words) for item in read_message({"role": "user", "content": [part]}))
+    return all(isinstance(item, Message) for item in read_message({"role": "user", "content": [part]}))

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seatrial.gateway.calls import CallLog, read_calls
-from seatrial.trajectories.links import Starter, leading_answer
+from seatrial.trajectories.paths import Starter, leading_answer
 from seatrial.trajectories.threads import find_threads
 from tests.trajectories.samples import ALSO, DIALECTS, HELP, LAST_WORDS, LOOK, Anthropic, Chat, Trial, whole_trial
 

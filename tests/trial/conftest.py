@@ -8,8 +8,8 @@ import pytest
 
 from seatrial.images.archives import load_images
 from seatrial.images.resolver import ImageResolver
+from seatrial.images.sources import StoreSource
 from seatrial.images.store import open_store
-from seatrial.images.store_source import StoreSource
 from tests.images.support import archive, entry, folder, link
 from tests.trial.support import BUSYBOX, Desk, open_desk
 

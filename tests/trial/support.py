@@ -14,19 +14,18 @@ from typing import Any, Literal, TypeVar
 import pytest
 
 from seatrial.images.resolver import ImageResolver
-from seatrial.model.agent import AgentResult
 from seatrial.model.evaluation import EvaluationResult
+from seatrial.model.events import unobserved
 from seatrial.model.job import AgentOptions, TrialOptions
-from seatrial.model.record import Failure, FileChanges, Provenance, TrialRecord, VerifierRun
+from seatrial.model.record import AgentResult, Failure, FileChanges, Provenance, TrialRecord, VerifierRun
 from seatrial.sandbox.api import SandboxBackend
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
-from seatrial.sandbox.embedded.requests import Mode
-from seatrial.tasks.digest import digest_folder
+from seatrial.sandbox.embedded.protocol import Mode
+from seatrial.tasks.layout import digest_folder
 from seatrial.tasks.load import load_task
-from seatrial.trial.events import Event, Observer, unobserved
-from seatrial.trial.machinery import Machinery
+from seatrial.trial.events import Event, Observer
 from seatrial.trial.run import run_trial
-from seatrial.trial.spec import TrialSpec
+from seatrial.trial.spec import Machinery, TrialSpec
 
 BUSYBOX = shutil.which("busybox")
 needs_busybox = pytest.mark.skipif(BUSYBOX is None, reason="no busybox: install busybox-static")

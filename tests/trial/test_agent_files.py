@@ -8,7 +8,7 @@ from seatrial.agents.files import lock_files
 from seatrial.images.resolver import ResolvedImage
 from seatrial.model.job import AgentFiles, TrialOptions
 from seatrial.sandbox.api import HOST_IMAGE
-from seatrial.sandbox.ca_file import VARIABLES
+from seatrial.sandbox.trust import VARIABLES
 from seatrial.tasks.load import load_task
 from seatrial.trial.place import choose_place
 from tests.trial.support import ANSWER, trial_spec, write_task

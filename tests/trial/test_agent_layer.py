@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from seatrial.images.baking.layout import programs_of
-from seatrial.images.baking.own_layer import lock_layer
-from seatrial.images.resolver import ImageResolver, unheard
+from seatrial.images.baking.tidy import lock_layer
+from seatrial.images.resolver import ImageResolver
+from seatrial.images.sources import StoreSource
 from seatrial.images.store import Store, open_store
-from seatrial.images.store_source import StoreSource
+from seatrial.model.events import unobserved
 from seatrial.model.job import AgentLayer, AgentOptions, LayerRecipe
 from tests.images.baking.support import put_tree
 from tests.trial.support import ANSWER, trial_spec, write_task
@@ -37,7 +38,7 @@ def shelf(desk, tmp_path_factory) -> Iterator[tuple[Store, ImageResolver]]:
     async def open_images() -> tuple[Store, ImageResolver]:
         store = await stack.enter_async_context(open_store(tmp_path_factory.mktemp("shelf")))
         await put_tree(store, RECIPE, WORK)
-        return store, ImageResolver(StoreSource(store, desk.backend), unheard)
+        return store, ImageResolver(StoreSource(store, desk.backend), unobserved)
 
     yield desk.wait(open_images())
     desk.wait(stack.aclose())

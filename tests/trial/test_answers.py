@@ -1,6 +1,6 @@
 """Answers that hold for all trials of a task."""
 
-from seatrial.trial import answers as answers_module
+from seatrial.trial import reference as answers_module
 
 
 def test_only_so_many_answers_are_kept(monkeypatch):

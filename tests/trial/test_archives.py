@@ -6,8 +6,8 @@ import tarfile
 import pytest
 
 from seatrial.errors import TaskFormatError
-from seatrial.trial.archives import packed_for_agent, packed_tests
 from seatrial.trial.rounds import Round
+from seatrial.trial.setup import packed_for_agent, packed_tests
 from tests.trial.support import trial_spec
 
 

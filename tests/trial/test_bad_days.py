@@ -42,6 +42,7 @@ def test_a_full_disk_keeps_no_tool_from_being_taken_away(desk, also):
     assert "/usr/bin/grep" in ran.run.restored
 
 
+@pytest.mark.whole
 @needs_root
 @needs_python
 def test_an_agent_that_forks_without_end_is_judged_all_the_same(desk):
@@ -53,6 +54,7 @@ def test_an_agent_that_forks_without_end_is_judged_all_the_same(desk):
     assert (ran.reward, ran.record.outcome) == (1.0, "pass")
 
 
+@pytest.mark.whole
 @needs_root
 def test_an_agent_that_prints_for_ever_fills_no_disk_of_ours(desk):
     ran = desk.attack(f"echo right > {ANSWER}; exec yes", toml=f"{LIMITED}[agent]\ntimeout_sec = 1.0\n")
@@ -66,6 +68,7 @@ def test_an_agent_that_kills_itself_is_judged_all_the_same(desk):
     assert (ran.agent.status, ran.agent.exit_code, ran.reward) == ("killed", -9, 1.0)
 
 
+@pytest.mark.whole
 @needs_root
 def test_files_too_deep_for_this_machine_cost_nobody_a_trial(desk):
     nest = "for _ in $(seq 40); do n=$(printf 'd%.0s' $(seq 200)); mkdir $n; cd $n; done; echo x > f; cd -P /"

@@ -11,15 +11,14 @@ import pytest
 
 from seatrial.model.record import FileChanges
 from seatrial.testing.fake import FakeBackend, answer
-from seatrial.trial.end_state import Edit, EndState, Judged, StateBench
-from seatrial.trial.kept import KeptTrial, kept_verification
-from seatrial.trial.laid_out import files_below
-from seatrial.trial.machinery import Machinery
+from seatrial.trial.end_state import Edit, EndState, Judged, StateBench, files_below
 from seatrial.trial.place import find_place
+from seatrial.trial.repeats import KeptTrial, kept_verification
 from seatrial.trial.rounds import rounds_of
-from seatrial.trial.spec import TrialSpec
+from seatrial.trial.spec import Machinery, TrialSpec
 from seatrial.trial.verification import Verification
 from seatrial.trial.work import DID_NOTHING, Work
+from tests.conftest import sampled
 from tests.sandbox.embedded.support import MODES, needs_root
 from tests.trial.support import ANSWER, SHELL_TEST, Desk, open_desk, trial_spec, write_task
 
@@ -89,16 +88,18 @@ def test_a_sandbox_that_nobody_touches_is_judged_again_and_again(desk, tmp_path)
 @needs_root
 @pytest.mark.parametrize(
     "touch",
-    [
-        f"echo right > {ANSWER}",
-        "echo x > /app/new",
-        "mkdir /app/empty",
-        "chmod 700 /app",
-        "rm /app/there",
-        "touch -r /app/there /tmp/t; printf two > /app/there; touch -r /tmp/t /app/there; rm /tmp/t",
-        "echo x >> /usr/bin/ldd",
-        f"(sleep 0.2; echo right > {ANSWER}) > /dev/null 2>&1 &",
-    ],
+    sampled(
+        [
+            f"echo right > {ANSWER}",
+            "echo x > /app/new",
+            "mkdir /app/empty",
+            "chmod 700 /app",
+            "rm /app/there",
+            "touch -r /app/there /tmp/t; printf two > /app/there; touch -r /tmp/t /app/there; rm /tmp/t",
+            "echo x >> /usr/bin/ldd",
+            f"(sleep 0.2; echo right > {ANSWER}) > /dev/null 2>&1 &",
+        ]
+    ),
 )
 def test_a_sandbox_that_the_verifier_touched_is_made_anew(desk, tmp_path, touch):
     files = {"tests/test.sh": f"{SHELL_TEST}\n{touch}\n"}

@@ -8,8 +8,8 @@ from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.sandbox.api import ExecResult, ExecSpec
 from seatrial.testing.fake import FakeBackend, FakeSandbox, answer
 from seatrial.trial.events import PhaseStarted
-from seatrial.trial.machinery import Machinery
 from seatrial.trial.run import run_trial
+from seatrial.trial.spec import Machinery
 from tests.trial.support import ANSWER, trial_spec, write_task
 
 

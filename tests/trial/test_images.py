@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from seatrial.model.task import Task
+from seatrial.model.loaded_task import Task
 from seatrial.tasks.load import load_task
 from seatrial.trial.place import verifier_image
 from seatrial.trial.rounds import rounds_of

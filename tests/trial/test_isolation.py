@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.attacks.attack import FORGE_PY, plant, program
+from tests.conftest import sampled
 from tests.sandbox.embedded.support import needs_python, needs_root
 from tests.system_python import NAME, SITE_HOOK
 from tests.trial.support import ANSWER, INSTRUCTION, PYTHON_FILES, SHELL_TEST, Desk, Ran, write_task
@@ -112,7 +113,7 @@ def test_a_package_that_the_agent_installs_stays(desk):
     assert ran.tags == {"program_changed", "python_path_changed", "system_changed"}
 
 
-@pytest.mark.parametrize("tool", [NAME, "grep", "sh"])
+@pytest.mark.parametrize("tool", sampled([NAME, "grep", "sh"]))
 def test_an_upgraded_tool_still_works_and_is_named(desk, tool):
     """An upgrade replaces programs by others that do the same."""
     path = "/usr/bin/dash" if tool == "sh" else f"/usr/bin/{tool}"

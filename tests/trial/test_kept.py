@@ -9,37 +9,28 @@ from pathlib import Path
 import pytest
 
 from seatrial.errors import ContentError, HostUnsupportedError, SandboxError, UsageError
+from seatrial.model.events import Notice
 from seatrial.model.record import FileChanges
 from seatrial.sandbox.local import LocalBackend
 from seatrial.testing.fake import FakeBackend, answer
-from seatrial.trial.events import Event, Notice
-from seatrial.trial.judgement import Judgement
-from seatrial.trial.kept import KeptTrial, judge_kept, kept_verification
-from seatrial.trial.machinery import Machinery
+from seatrial.trial.events import Event
+from seatrial.trial.judge import Judgement
 from seatrial.trial.place import find_place
+from seatrial.trial.repeats import KeptTrial, judge_kept, kept_verification
 from seatrial.trial.rounds import rounds_of
 from seatrial.trial.run import run_trial
-from seatrial.trial.spec import TrialSpec
-from seatrial.verify.system.curate import NOTHING
+from seatrial.trial.spec import Machinery, TrialSpec
+from seatrial.verify.curate import NOTHING
+from tests.conftest import sampled
 from tests.sandbox.embedded.support import MODES, needs_root
-from tests.trial.support import (
-    ANSWER,
-    BUSYBOX,
-    SHELL_TEST,
-    Desk,
-    Ran,
-    needs_busybox,
-    open_desk,
-    trial_spec,
-    write_task,
-)
+from tests.trial.support import ANSWER, BUSYBOX, SHELL_TEST, Desk, Ran, needs_busybox, open_desk, trial_spec, write_task
 
 TOOLS = ("sh", "cat", "echo", "grep", "ls", "mkdir", "rm", "chmod", "chown", "stat", "xargs", "sleep", "test", "[")
 pytestmark = needs_root
 WANTS_WRONG = f"#!/bin/sh\nif grep -qx wrong {ANSWER}; then echo 1; else echo 0; fi > /logs/verifier/reward.txt\n"
 
 
-@pytest.fixture(scope="module", params=MODES)
+@pytest.fixture(scope="module", params=sampled(MODES))
 def desk(request, tmp_path_factory) -> Iterator[Desk]:
     with open_desk(tmp_path_factory.mktemp("desk"), request.param) as opened:
         yield opened
@@ -127,6 +118,7 @@ if cat /proc/[0-9]*/comm | grep -qx sleep; then echo 1; else echo 0; fi > /logs/
 """
 
 
+@pytest.mark.whole
 def test_no_program_of_the_agents_lays_out_its_end_state(desk, tmp_path):
     """One that is used for that could leave a process behind, which the verifier would not expect."""
     forge = f"(sleep 0.1; echo right > {ANSWER}) >/dev/null 2>&1 &"
@@ -228,6 +220,10 @@ def test_a_separate_verifier_gets_the_artifacts_that_were_kept(desk, tmp_path):
         manifest.read_text().replace('"destination": "', '"destination": "../').replace('":"app', '":"../')
     )
     with pytest.raises(UsageError, match="leads out of"):
+        again(desk, spec, ran, tmp_path)
+    manifest.rename(tmp_path / "elsewhere.json")
+    manifest.symlink_to(tmp_path / "elsewhere.json")
+    with pytest.raises(UsageError, match=r"manifest\.json: cannot be read: .* symbolic links"):
         again(desk, spec, ran, tmp_path)
 
 

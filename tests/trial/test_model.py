@@ -9,15 +9,15 @@ import pytest
 from seatrial.gateway.access import ModelAccess
 from seatrial.gateway.api import Upstream
 from seatrial.gateway.calls import conversation, read_calls
-from seatrial.gateway.pricing import ModelPrice, PriceTable
+from seatrial.gateway.prices import ModelPrice, PriceTable
 from seatrial.gateway.session import SessionOptions
+from seatrial.gateway.upstreams.http import ProviderOptions
 from seatrial.gateway.upstreams.provider import HttpProvider
-from seatrial.gateway.upstreams.provider_options import ProviderOptions
 from seatrial.gateway.upstreams.scripted import ScriptedModel
 from seatrial.model.atif import AtifTrajectory
 from seatrial.testing.fake_provider import Fail, FakeProvider, Hang, Say, Step
-from seatrial.trial.machinery import Machinery
 from seatrial.trial.run import run_trial
+from seatrial.trial.spec import Machinery
 from tests.trial.support import ANSWER, Desk, Ran, python_command, trial_spec, write_task
 
 PROVIDER_KEY = "sk-provider-key-0123456789"
@@ -173,6 +173,7 @@ def endings(ran: Ran) -> list[str | None]:
     return [call.error.ended_by for call in read_calls(ran.folder / "calls.jsonl") if call.error]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("step", [Hang(), Hang(after=0), Fail(429, headers={"retry-after": "9999"})])
 def test_an_agent_that_runs_out_of_time_while_its_model_is_silent_has_not_failed(desk, step):
     ran = run_with(desk, "ask('?')", step, step, step, seconds=3, retries=3)
@@ -181,6 +182,7 @@ def test_an_agent_that_runs_out_of_time_while_its_model_is_silent_has_not_failed
     assert (ran.record.evaluation, endings(ran)) == (None, ["us"])
 
 
+@pytest.mark.whole
 def test_an_agent_that_gives_up_on_a_silent_model_has_not_failed_either(desk):
     """It hangs up long before anybody could know whether the model would have answered."""
     ran = run_with(desk, HASTY, *[Hang()] * 2, seconds=2)
@@ -194,6 +196,7 @@ def test_an_agent_that_hangs_up_on_a_model_that_answers_is_judged(desk):
     assert (ran.record.failure, ran.agent.exit_code, endings(ran)) == (None, 0, ["agent"])
 
 
+@pytest.mark.whole
 def test_a_question_at_the_last_moment_changes_nothing(desk):
     ran = run_with(desk, "import time; ask('?'); time.sleep(2.4); ask('!')", Say(), Hang(), seconds=3)
     assert (ran.record.failure, ran.agent.status) == (None, "timed_out")

@@ -6,8 +6,8 @@ import threading
 import pytest
 
 from seatrial.errors import HostUnsupportedError
-from seatrial.model.config import NetworkPolicy
 from seatrial.model.job import TrialOptions
+from seatrial.model.task import NetworkPolicy
 from seatrial.sandbox.api import Network
 from seatrial.testing.fake import ALL_POWERFUL
 from seatrial.trial.place import choose_network
@@ -43,6 +43,7 @@ def port():
         thread.join()
 
 
+@pytest.mark.whole
 @needs_root
 @needs_python
 @pytest.mark.parametrize("network", ['network_mode = "no-network"', 'network_mode = "public"'])

@@ -1,9 +1,8 @@
 import pytest
 
 from seatrial.errors import SandboxError
-from seatrial.sandbox.api import ExecSpec, SandboxSpec
-from seatrial.sandbox.session import open_sandbox
-from seatrial.trial.odd_files import OddFile, make_odd_file
+from seatrial.sandbox.api import ExecSpec, SandboxSpec, open_sandbox
+from seatrial.trial.end_state import OddFile, make_odd_file
 from tests.trial.support import open_desk
 
 PLACE = "/app/new folder/-answer.json"

@@ -3,7 +3,7 @@
 import json
 
 from seatrial.gateway.access import ModelAccess
-from seatrial.gateway.pricing import PriceTable
+from seatrial.gateway.prices import PriceTable
 from seatrial.gateway.session import SessionOptions
 from seatrial.gateway.upstreams.scripted import ScriptedModel
 from tests.agents.presets_made import COMMAND, options, preset

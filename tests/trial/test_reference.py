@@ -7,11 +7,12 @@ import pytest
 
 from seatrial.model.record import FileChanges
 from seatrial.sandbox.api import Sandbox
-from seatrial.trial.live_state import run_up_to
-from seatrial.trial.machinery import Machinery
+from seatrial.trial.end_state import run_up_to
 from seatrial.trial.reference import TaskReference, reference_of
 from seatrial.trial.run import run_trial
+from seatrial.trial.spec import Machinery
 from seatrial.trial.verification import Verification
+from tests.conftest import sampled
 from tests.sandbox.embedded.support import needs_root
 from tests.trial.support import ANSWER, Desk, Ran, trial_spec, write_task
 
@@ -46,11 +47,13 @@ def test_what_it_does_not_change_is_put_back_and_disputed_as_ever(desk: Desk):
 
 @pytest.mark.parametrize(
     ("files", "options"),
-    [
-        ({"tests/test.sh": TEST}, {}),
-        (files_of(f"{IMPROVE}; exit 3"), {}),
-        (files_of(f"{IMPROVE}; sleep 60"), {"agent_timeout_sec": 1.0}),
-    ],
+    sampled(
+        [
+            ({"tests/test.sh": TEST}, {}),
+            (files_of(f"{IMPROVE}; exit 3"), {}),
+            (files_of(f"{IMPROVE}; sleep 60"), {"agent_timeout_sec": 1.0}),
+        ]
+    ),
     ids=["none", "fails", "too long"],
 )
 def test_a_solution_that_is_missing_fails_or_takes_too_long_tells_nothing(desk: Desk, files, options):

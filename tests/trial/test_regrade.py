@@ -7,10 +7,9 @@ import pytest
 
 from seatrial.errors import UsageError
 from seatrial.model.record import Failure, TrialRecord
-from seatrial.trial.kept import KeptTrial
-from seatrial.trial.machinery import Machinery
 from seatrial.trial.regrade import RegradeSpec, regrade_trial
-from seatrial.trial.spec import TrialSpec
+from seatrial.trial.repeats import KeptTrial
+from seatrial.trial.spec import Machinery, TrialSpec
 from tests.sandbox.embedded.support import needs_root
 from tests.trial.support import ANSWER, Desk, Ran, trial_spec, write_task
 from tests.trial.test_steps import WRITE, steps_toml

@@ -6,8 +6,8 @@ import pytest
 
 from seatrial.model.evaluation import NONDETERMINISTIC
 from seatrial.sandbox.local import LocalBackend
-from seatrial.trial.machinery import Machinery
 from seatrial.trial.run import run_trial
+from seatrial.trial.spec import Machinery
 from tests.trial.support import ANSWER, SHELL_TEST, Desk, trial_spec, write_task
 
 # The first time it meets its own mark nowhere; it spoils the answer for whoever judges the same files again.

@@ -4,7 +4,7 @@ import inspect
 
 import pytest
 
-from seatrial.model.agent import AgentResult
+from seatrial.model.record import AgentResult
 from seatrial.verify.stage import stage_tests
 from tests.sandbox.embedded.support import needs_python, needs_root
 from tests.trial.support import ANSWER, INSTRUCTION, SHELL_TEST, python_command, write_task

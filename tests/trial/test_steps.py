@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.conftest import sampled
 from tests.sandbox.embedded.support import needs_python, needs_root
 from tests.trial.support import Desk, Ran, python_command, write_task
 from tests.trial.test_staging import SEARCH
@@ -69,15 +70,17 @@ def test_tests_of_a_step_lie_over_those_of_the_task(desk):
 
 @pytest.mark.parametrize(
     ("minimum", "first", "expected"),
-    [
-        ("min_reward = 0.5", '{"reward": 0.4}', ["one"]),
-        ("min_reward = 0.5", '{"reward": 0.5}', ["one", "two"]),
-        ("min_reward = 0.0", "garbage", ["one"]),
-        ("min_reward = {speed = 0.5}", '{"reward": 1, "speed": 0.4}', ["one"]),
-        ("min_reward = {speed = 0.5, reward = 0.1}", '{"reward": 0.2, "speed": 0.6}', ["one", "two"]),
-        ("min_reward = {missing = 0.0}", '{"reward": 1}', ["one"]),
-        ("", '{"reward": 0}', ["one", "two"]),
-    ],
+    sampled(
+        [
+            ("min_reward = 0.5", '{"reward": 0.4}', ["one"]),
+            ("min_reward = 0.5", '{"reward": 0.5}', ["one", "two"]),
+            ("min_reward = 0.0", "garbage", ["one"]),
+            ("min_reward = {speed = 0.5}", '{"reward": 1, "speed": 0.4}', ["one"]),
+            ("min_reward = {speed = 0.5, reward = 0.1}", '{"reward": 0.2, "speed": 0.6}', ["one", "two"]),
+            ("min_reward = {missing = 0.0}", '{"reward": 1}', ["one"]),
+            ("", '{"reward": 0}', ["one", "two"]),
+        ]
+    ),
 )
 def test_a_step_that_is_not_good_enough_is_the_last(desk, minimum, first, expected):
     ran = run_steps(desk, WRITE.format(first=first, second='{"reward": 1}'), steps_toml(minimum))
@@ -172,7 +175,7 @@ def test_every_phase_of_every_step_has_its_time(desk):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("trap", ["ln -s /app /task", "echo x > /task"], ids=["link", "file"])
+@pytest.mark.parametrize("trap", sampled(["ln -s /app /task", "echo x > /task"]), ids=["link", "file"])
 def test_what_an_agent_puts_in_the_way_of_the_next_instruction_gives_way(desk, trap):
     command = f'{WRITE.format(first=0.5, second=1.0)}\nif [ "$step" = one ]; then rm -rf /task; {trap}; fi'
     ran = run_steps(desk, command)

@@ -2,9 +2,10 @@
 
 import pytest
 
-from seatrial.sandbox.session import run_shell
-from seatrial.verify.fetch import fetch_output
+from seatrial.sandbox.api import run_shell
+from seatrial.verify.artifacts import fetch_output
 from tests.attacks.attack import FORGE_PY, FORGE_SH, VERDICT
+from tests.conftest import sampled
 from tests.sandbox.embedded.support import needs_python, needs_root
 from tests.system_python import SITE_HOOK, STDLIB, USER_SITE
 from tests.trial.support import ANSWER, PYTHON_FILES, python_command
@@ -121,8 +122,10 @@ def leave(work: str, answer: str = "wrong") -> str:
     return f"echo {answer} > {ANSWER}\n" + python_command(f"{LEAVE_BEHIND}\n{work}\nleave_behind(work)")
 
 
-@pytest.mark.parametrize("work", [WRITER, KILLER, TRACER, TYPIST], ids=["writer", "killer", "tracer", "typist"])
-@pytest.mark.parametrize(("answer", "reward"), [("wrong", 0.0), ("right", 1.0)])
+@pytest.mark.parametrize(
+    "work", sampled([WRITER, KILLER, TRACER, TYPIST]), ids=["writer", "killer", "tracer", "typist"]
+)
+@pytest.mark.parametrize(("answer", "reward"), sampled([("wrong", 0.0), ("right", 1.0)]))
 def test_what_still_runs_neither_forges_nor_stops_a_verdict(desk, work, answer, reward):
     ran = desk.attack(leave(work, answer), files=PYTHON_FILES)
     assert ran.reward == reward
@@ -172,6 +175,7 @@ def test_a_survivor_that_plants_its_hook_while_the_work_is_collected_is_found_af
     assert ran.run.restored == (SITE_HOOK,)
 
 
+@pytest.mark.whole
 def test_what_outlives_the_agents_time_is_gone(desk):
     command = leave(WRITER) + "\ntrap '' TERM INT HUP; while :; do sleep 1000; done"
     ran = desk.attack(command, toml="[agent]\ntimeout_sec = 2.0\n")
@@ -202,7 +206,7 @@ pathlib.Path("/logs/verifier/reward.json").write_text(json.dumps({"reward": floa
 """
 
 
-@pytest.mark.parametrize(("isolation", "reward"), [("guarded", 1.0), ("kill", 0.0), ("separate", 0.0)])
+@pytest.mark.parametrize(("isolation", "reward"), sampled([("guarded", 1.0), ("kill", 0.0), ("separate", 0.0)]))
 def test_a_service_answers_its_verifier_unless_somebody_wanted_it_ended(desk, isolation, reward):
     command = f"echo done > {ANSWER}\n" + python_command(f"{LEAVE_BEHIND}\n{SERVICE}")
     ran = desk.attack(command, files={**PYTHON_FILES, "tests/verify.py": ASK}, isolation=isolation)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from seatrial.trial.events import Notice
+from seatrial.model.events import Notice
 from tests.sandbox.embedded.support import needs_root
 from tests.trial.support import ANSWER, Desk, Ran
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-import seatrial.verify.run as verify_run
+import seatrial.verify.stage as verify_run
+from tests.conftest import sampled
 from tests.sandbox.embedded.support import needs_root
 from tests.trial.support import ANSWER, Desk, Ran
 
@@ -18,6 +19,7 @@ def judge(desk: Desk, script: str, toml: str = NO_NETWORK, **options: float) -> 
     )
 
 
+@pytest.mark.whole
 def test_a_verifier_that_hangs_gives_no_verdict_even_if_it_had_written_one(desk):
     ran = judge(
         desk, f"echo 1 > {REWARD}; setsid sleep 1000 & sleep 1000", f"{NO_NETWORK}[verifier]\ntimeout_sec = 1.0\n"
@@ -58,17 +60,19 @@ def test_an_exit_code_beside_a_reward_is_only_noted(desk):
 
 @pytest.mark.parametrize(
     "script",
-    [
-        f"echo many > {REWARD}",
-        f"head -c 1000 /dev/urandom > {REWARD}",
-        f"mkdir {REWARD}",
-        f"ln -s /tests/one {REWARD}; echo 1 > /tests/one",
-        f"mkfifo {REWARD}",
-        f"truncate -s 2G {REWARD}",
-        f"echo 2 > {REWARD}",
-        "true",
-        "exit 1",
-    ],
+    sampled(
+        [
+            f"echo many > {REWARD}",
+            f"head -c 1000 /dev/urandom > {REWARD}",
+            f"mkdir {REWARD}",
+            f"ln -s /tests/one {REWARD}; echo 1 > /tests/one",
+            f"mkfifo {REWARD}",
+            f"truncate -s 2G {REWARD}",
+            f"echo 2 > {REWARD}",
+            "true",
+            "exit 1",
+        ]
+    ),
 )
 def test_garbage_is_no_reward(desk, script):
     ran = judge(desk, script)
@@ -98,6 +102,7 @@ def test_logs_with_names_too_long_for_this_machine_do_not_hide_the_verdict(desk)
     assert judge(desk, f"{nest}; echo 1 > {REWARD}").reward == 1.0
 
 
+@pytest.mark.whole
 def test_a_verifier_that_fills_its_logs_to_the_brim_stays_within_bounds(desk):
     """It has a file system of its own there, which is small enough for everybody else."""
     ran = judge(

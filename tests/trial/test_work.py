@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seatrial.trial.work import hide_in_logs, listening
+from seatrial.model.record import FileChanges
+from seatrial.trial.work import Work, hide_in_logs, listening
+from seatrial.verify.artifacts import KeptArtifact
 
 SAID = 'tok-"12345'
 
@@ -65,3 +67,13 @@ def test_sockets_of_our_own_are_left_out():
 @given(st.text() | st.text(alphabet="0123456789ABCDEF: \n"))
 def test_whatever_an_agent_prints_instead_is_read(printed):
     assert len(listening(printed + TABLES * 2)) <= 50
+
+
+@pytest.mark.parametrize(("path", "said"), [("/app/text", "fine"), ("/app/link", None), ("/app", None), ("/etc", None)])
+def test_what_a_separate_verifier_gets_is_read_through_no_link(tmp_path, path, said):
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app/text").write_text("fine")
+    (tmp_path / "app/link").symlink_to("/etc/hostname")
+    kept = KeptArtifact(source="/app", destination="app", type="directory", status="ok")
+    work = Work(None, FileChanges(), FileChanges(), (), (kept,), tmp_path)
+    assert work.read_kept(path) == said

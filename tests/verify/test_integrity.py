@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seatrial.model.artifacts import RawFile
+from seatrial.model.output import RawFile
 from seatrial.model.record import FileChanges
 from seatrial.verify.integrity import SUSPICIONS, integrity_tags, is_elsewhere, output_tags
 

@@ -4,10 +4,11 @@ import posixpath
 import string
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from seatrial.sandbox.opens import Opened
+from seatrial.verify.facts import find_named
 from seatrial.verify.reads import (
     Expectations,
     Tools,
@@ -18,7 +19,6 @@ from seatrial.verify.reads import (
     unexpected,
     used_files,
 )
-from seatrial.verify.system.named import find_named
 
 TOOLS = Tools(
     frozenset({"yaml", "json", "types", "src"}), frozenset({"jq", "python3"}), frozenset({"/app/kit", "/app/kit/deep"})
@@ -164,16 +164,23 @@ _NAMES = st.text(string.ascii_letters + string.digits + "._- \\é", min_size=1, 
 _PATHS = st.lists(_NAMES, min_size=1, max_size=4).map(lambda parts: "/" + "/".join(parts))
 
 
-@given(st.sets(_PATHS, max_size=6), st.dictionaries(_PATHS, _PATHS, max_size=6), st.text(max_size=60), st.booleans())
+@given(
+    changed=st.sets(_PATHS, max_size=6),
+    links=st.dictionaries(_PATHS, _PATHS, max_size=6),
+    tests=st.text(max_size=60),
+    complete=st.booleans(),
+)
+@example(changed=set(), links={"/app/x": "/proc/7"}, tests="", complete=True)
 def test_whatever_files_are_called_each_is_asked_for_or_listed_or_steers(
     changed: set[str], links: dict[str, str], tests: str, complete: bool
 ) -> None:
     used = used_files(Opened(frozenset(changed), links, complete), changed)
     expected = expecting("Write it to /app/answer.txt.", tests)
     listed, found = unexpected(used, expected), steering(used, expected, TOOLS)
-    assert set(used) == changed
-    assert {*listed, *found} <= changed
-    for path in changed - {*listed, *found}:
+    through_processes = {link for link, target in links.items() if complete and target.startswith("/proc/")}
+    assert set(used) == changed | through_processes
+    assert {*listed, *found} <= set(used)
+    for path in set(used) - {*listed, *found}:
         assert expected.is_expected(path) or expected.is_named(path) or expected.is_published(path)
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from seatrial.view.pages import job
+from tests.report.html.test_browser import browser as browser  # noqa: PLC0414 - the fixture, for all of them
 
 
 @pytest.fixture(autouse=True)

@@ -11,8 +11,7 @@ from seatrial.errors import StoreError, UsageError
 from seatrial.view import export
 from seatrial.view.app import Viewer
 from seatrial.view.export import MARK, export_jobs, export_pages
-from seatrial.view.exporting.links import ExportLinks
-from seatrial.view.exporting.plan import ExportBounds
+from seatrial.view.export_links import ExportBounds, ExportLinks
 from seatrial.view.links import Links
 from tests.view.hostile_files import write_hostile_files
 from tests.view.viewers import settings_for, stored_job

@@ -7,7 +7,6 @@ from urllib.parse import quote
 import pytest
 
 from seatrial.view.export import export_jobs
-from tests.report.html.test_browser import browser as browser  # noqa: PLC0414 - the fixture
 from tests.view.hostile_files import HOSTILE_FILES, write_hostile_files
 from tests.view.viewers import TOKEN, serving, stored_job
 
@@ -61,6 +60,7 @@ class Visit:
         return int(self.page.evaluate("document.documentElement.scrollWidth"))
 
 
+@pytest.mark.whole
 def test_nothing_of_hostile_files_runs_in_a_viewer(browser, job):
     with serving(job) as home:
         visit = Visit(browser, home, viewport={"width": 360, "height": 700})
@@ -79,6 +79,7 @@ def test_nothing_of_hostile_files_runs_in_a_viewer(browser, job):
         assert [each for each in visit.other_troubles if "ERR_" not in each] == []
 
 
+@pytest.mark.whole
 def test_an_export_opens_from_a_disk_and_asks_for_nothing(browser, job, tmp_path):
     export_jobs([job], tmp_path / "out")
     visit = Visit(browser, tmp_path.as_uri(), viewport={"width": 360, "height": 700}, color_scheme="dark")

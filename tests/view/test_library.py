@@ -10,7 +10,7 @@ import pytest
 
 from seatrial.analysis.loaded import LoadedJob, load_job
 from seatrial.errors import JobError
-from seatrial.model.annotation import Annotation, Judgment
+from seatrial.model.evaluation import Annotation, Judgment
 from seatrial.view import library as module
 from seatrial.view.job_folders import job_folders
 from seatrial.view.library import Library

@@ -2,17 +2,24 @@
 
 import asyncio
 import json
-from contextlib import ExitStack
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from seatrial.analysis.loaded import load_job
 from seatrial.store.job_store import JobStore
-from seatrial.view import events, live
+from seatrial.view import live
 from seatrial.view.app import VIEW, make_app
 from seatrial.view.library import Library
 from seatrial.view.live import JobWatch, Live, LiveState
+from tests.cli.conftest import PLAIN_ENVIRONMENT, SEATRIAL
+from tests.cli.test_view_command import address_of, running
+from tests.conftest import MakeTask
 from tests.jobs.samples import job_file, record
 from tests.view.viewers import Client, finish_trial, settings_for, stored_job, viewer
 
@@ -128,7 +135,6 @@ async def listening(client: Client, path: str = "/api/jobs/a/events") -> Page:
 
 
 def test_two_pages_are_told_the_same_until_the_run_ends(store, monkeypatch):
-    monkeypatch.setattr(events, "LOOK_SEC", 0.01)
     monkeypatch.setattr(live, "LOOK_SEC", 0.01)
 
     async def run() -> None:
@@ -166,8 +172,8 @@ def test_who_asks_only_for_the_head_is_told_nothing_and_let_go(store):
 
 
 def test_a_page_that_goes_away_is_forgotten(store, monkeypatch):
-    monkeypatch.setattr(events, "LOOK_SEC", 0.01)
-    monkeypatch.setattr(events, "_SIGN_OF_LIFE", 1)
+    monkeypatch.setattr(live, "LOOK_SEC", 0.01)
+    monkeypatch.setattr(live, "_SIGN_OF_LIFE", 1)
 
     async def run() -> None:
         async with viewer(settings_for(store.path.parent)) as client:
@@ -203,7 +209,7 @@ def test_nothing_to_listen_to(store, path, status):
 def test_a_job_that_cannot_be_read_just_now_is_no_end(store, monkeypatch):
     assert make_app(settings_for(store.path.parent))
     other = JobStore.create(store.path.parent / "b", job_file())
-    monkeypatch.setattr(events, "LOOK_SEC", 0.01)
+    monkeypatch.setattr(live, "LOOK_SEC", 0.01)
 
     async def run() -> dict[str, Any]:
         async with viewer(settings_for(store.path.parent)) as client:
@@ -215,3 +221,77 @@ def test_a_job_that_cannot_be_read_just_now_is_no_end(store, monkeypatch):
             return {**told, **await page.news()}
 
     assert set(asyncio.run(run())) == {"a", "b"}
+
+
+TIMEOUT_SEC = 60
+PLAIN = ("-e", "local", "--allow-partial-limits")
+VERIFIER = '#!/bin/sh\necho 1 > "$SANDBOX_ROOT/logs/verifier/reward.txt"\n'
+
+
+@contextmanager
+def run_at_work(task: Path, job: Path, gate: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    """A run of three trials, one after the other. Each waits until somebody writes a line into the gate."""
+    os.mkfifo(gate)
+    agent = f'read line < "{gate}"; echo "$line" > /dev/null'
+    command = (*SEATRIAL, "run", "-p", task, "--command", agent, "-k", 3, "-n", 1, *PLAIN, "-o", job)
+    output = subprocess.DEVNULL
+    with subprocess.Popen([*map(str, command)], env=PLAIN_ENVIRONMENT, stdout=output, stderr=output) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def release(gate: Path, run: "subprocess.Popen[bytes]") -> None:
+    """Let the trial that waits go on, as soon as there is one."""
+    while run.poll() is None:
+        with suppress(OSError):  # nobody reads yet
+            gate_end = os.open(gate, os.O_WRONLY | os.O_NONBLOCK)
+            os.write(gate_end, b"go\n")
+            os.close(gate_end)
+            return
+    pytest.fail(f"the run ended by itself, with exit code {run.returncode}")
+
+
+@pytest.mark.whole
+def test_a_run_is_watched_to_its_end(browser: Any, tmp_path: Path, make_task: MakeTask) -> None:
+    job, gate = tmp_path / "jobs" / "night", tmp_path / "gate"
+    with run_at_work(make_task("wait", files={"tests/test.sh": VERIFIER}), job, gate) as run:
+        release(gate, run)  # an agent reads from it, so the job is there
+        with running(tmp_path / "jobs", "--no-open", "--port", 0) as viewer:
+            watch(browser, address_of(viewer), gate, run)
+
+
+def watch(browser: Any, address: str, gate: Path, run: "subprocess.Popen[bytes]") -> None:
+    context = browser.new_context(viewport={"width": 360, "height": 700})
+    troubles: list[str] = []
+    page, jobs = context.new_page(), context.new_page()
+    for each in (page, jobs):
+        each.on("console", lambda message: troubles.append(message.text))
+        each.on("pageerror", lambda error: troubles.append(str(error)))
+        each.goto(address)
+        each.set_default_timeout(1000 * TIMEOUT_SEC)
+    page.click("text=night")
+    page.locator(".state.running").wait_for()
+    page.evaluate("window.mark = 'never loaded again'")
+    page.get_by_text("1 of 3", exact=True).wait_for()
+    page.locator("#underway").get_by_text("wait.command.2").wait_for()
+    release(gate, run)
+    page.get_by_text("2 of 3", exact=True).wait_for()
+    page.locator("#recent").get_by_role("link", name="wait.command.2").wait_for()
+    page.locator("#underway").get_by_text("wait.command.3").wait_for()
+    release(gate, run)
+    run.wait(TIMEOUT_SEC)
+    page.locator("h1 + .state.finished").wait_for()
+    page.locator("#list").get_by_role("link", name="wait.command.3").wait_for()
+    assert "3 passed" in page.inner_text("#summary")
+    page.locator("#live").wait_for(state="hidden")
+    assert page.evaluate("window.mark") == "never loaded again"
+    jobs.bring_to_front()
+    jobs.locator(".state.finished").wait_for()
+    assert "token" not in page.url + jobs.url
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.name") == "find"
+    assert troubles == []
+    context.close()

@@ -4,7 +4,7 @@ import asyncio
 import errno
 import socket
 
-from seatrial.view.server import Troubles, serving
+from seatrial.view.server import ErrorLog, serving
 from tests.view.viewers import settings_for, stored_job
 
 
@@ -25,11 +25,11 @@ def test_what_is_no_http_is_refused_without_a_word(tmp_path, caplog):
 
 
 def test_too_many_connections_are_told_once_and_anything_else_each_time(caplog):
-    async def fail(troubles: Troubles) -> None:
+    async def fail(errors: ErrorLog) -> None:
         loop = asyncio.get_running_loop()
         for number in (errno.EMFILE, errno.ENFILE, errno.EMFILE, errno.EIO, errno.EIO):
-            troubles(loop, {"message": "accept", "exception": OSError(number, "no more files")})
+            errors(loop, {"message": "accept", "exception": OSError(number, "no more files")})
 
-    asyncio.run(fail(Troubles()))
+    asyncio.run(fail(ErrorLog()))
     assert [each.message.partition(",")[0] for each in caplog.records].count("too many connections at once") == 1
     assert len(caplog.records) == 3

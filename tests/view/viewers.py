@@ -13,8 +13,8 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from seatrial.model.job import AgentOptions
 from seatrial.store.job_store import JobStore
+from seatrial.view.access import ViewSettings
 from seatrial.view.app import make_app
-from seatrial.view.settings import ViewSettings
 from tests.jobs.samples import evaluation, job_file, record
 
 TOKEN = "t0ken"  # noqa: S105 - of viewers that live for one test

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from seatrial.errors import UsageError
-from seatrial.model.config import TaskConfig
 from seatrial.model.job import AgentFiles, AgentOptions, LayerRecipe
+from seatrial.model.loaded_task import Task, TaskStep
 from seatrial.model.record import AgentRef
-from seatrial.model.task import Task, TaskStep
+from seatrial.model.task import TaskConfig
 from seatrial.plugins import find_plugin, plugin_names
 
 if TYPE_CHECKING:  # reading tasks takes much that an agent does not need
@@ -24,33 +24,34 @@ _OTHER_NAMES = {"nop": "noop"}  # as Harbor calls it
 
 @dataclass(frozen=True, slots=True)
 class AgentContext:
-    """Where an agent is about to work; `step` is None in a task that has none.
-
-    `host_env` is for what the user's own options ask for. What task.toml asks for comes from `allowed_env` alone.
-    """
+    """Where an agent is about to work."""
 
     task: Task
     step: TaskStep | None
+    """None in a task that has none."""
     workdir: str
     host_env: Mapping[str, str]
+    """For what the user's own options ask for."""
     allowed_env: Mapping[str, str] = field(default_factory=dict)
+    """For what task.toml asks for, which comes from nowhere else."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentLaunch:
-    """What to do for an agent: lay out `trees` (directory inside → directory here), then run `argv` in `cwd`.
-
-    The way to a directory inside must not lead through links of the image. No `cwd` is the task's own directory.
-    `version` is a command that prints the agent's version. One that says more when it is known how it reaches its model
-    does so by `finish`, which is given the variables of that way and returns what is really run.
-    """
+    """What to do for an agent: lay out `trees`, then run `argv` in `cwd`."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     trees: Mapping[str, Path] = field(default_factory=dict)
+    """Directories inside, and those here that are copied there. The way inside must not lead through links of the
+    image."""
     cwd: str | None = None
+    """None is the task's own directory."""
     version: tuple[str, ...] = ()
+    """A command that prints the agent's version."""
     finish: Callable[[Mapping[str, str]], "AgentLaunch"] | None = None
+    """For an agent that says more when it is known how it reaches its model: given the variables of that way, it
+    returns what is really run."""
 
     def finished(self, variables: Mapping[str, str]) -> "AgentLaunch":
         """What is really run, with the variables beside its own. Raises AgentSetupError when it cannot do with them."""
@@ -60,13 +61,10 @@ class AgentLaunch:
 
 @dataclass(frozen=True, slots=True)
 class AgentSetup:
-    """How an agent gets into a sandbox: by a tree that is baked, a shell command, and files of this machine.
-
-    The command is run as root, once on top of each image, and finds the tree of the `recipe` and the files; so does the
-    agent.
-    """
+    """How an agent gets into a sandbox: by a tree that is baked, a shell command, and files of this machine."""
 
     command: str | None = None
+    """Run as root, once on top of each image. It finds the tree of the `recipe` and the files; so does the agent."""
     files: tuple[AgentFiles, ...] = ()
     recipe: LayerRecipe | None = None
 

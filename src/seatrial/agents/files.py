@@ -12,9 +12,7 @@ from pathlib import Path
 from seatrial.errors import AgentSetupError, JobError, OversizeError
 from seatrial.model.job import AgentFiles
 from seatrial.model.record import AgentFilesRef
-from seatrial.tasks.digest import digest_folder
-from seatrial.tasks.ignore import ignored_below
-from seatrial.tasks.layout import Bounds, TaskFiles, list_files
+from seatrial.tasks.layout import Bounds, TaskFiles, digest_folder, ignored_below, list_files
 
 MOST = Bounds(max_bytes=256 * 2**20, entries=20_000)
 LEFT_OUT = frozenset({".git", "__pycache__"})
@@ -32,7 +30,6 @@ def lock_files(files: AgentFiles) -> AgentFiles:
 
 
 def have_changed(files: AgentFiles) -> bool:
-    """Whether files are not what they were when they were locked, or are not there any more."""
     try:
         return _digest(Path(files.source)) != files.digest
     except JobError:
@@ -40,7 +37,6 @@ def have_changed(files: AgentFiles) -> bool:
 
 
 def describe_files(files: Iterable[AgentFiles]) -> tuple[AgentFilesRef, ...]:
-    """How records name locked files."""
     return tuple(AgentFilesRef(target=each.target, digest=each.digest) for each in files if each.digest)
 
 

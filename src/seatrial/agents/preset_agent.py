@@ -1,21 +1,25 @@
-"""An agent that a preset describes: its options checked, and its command with all that is said to it."""
+"""An agent that a preset describes: its options checked, its settings, and the script that starts it.
 
+Where presets come from is in `presets`.
+"""
+
+import json
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from seatrial.agents.api import AgentContext, AgentLaunch, AgentSetup
-from seatrial.agents.mcp import server_table, with_variables
-from seatrial.agents.preset_script import home_of, start_script, version_script
+from seatrial.agents.environ import server_table
 from seatrial.agents.presets import preset_recipe
-from seatrial.agents.settings_text import merged, settings_text
 from seatrial.errors import AgentSetupError, UsageError
-from seatrial.model.config import McpServerSpec, TaskConfig
+from seatrial.model.base import plain_name
 from seatrial.model.job import AgentOptions
-from seatrial.model.model_names import plain_name
 from seatrial.model.preset import PLACEHOLDER, Preset, PresetAddition, PresetOption, placeholders_in
 from seatrial.model.record import AgentRef
-from seatrial.tasks.environ import resolve_variables
+from seatrial.model.task import McpServerSpec, TaskConfig
+from seatrial.tasks.variables import resolve_variables, with_variables
 
+AGENTS_DIR = "/opt/seatrial/agents"
 _WEB = PresetOption(help="Let it search and read the web.", choices=("on", "off"))
 _SESSION = PresetOption(help="What it does in later steps of a task.", choices=("continue", "fresh"))
 _SYNONYMS = {"reasoning_effort": "effort"}  # as Harbor calls it
@@ -44,11 +48,9 @@ class PresetAgent:
 
     @property
     def setup(self) -> AgentSetup:
-        """The tree of its packages."""
         return AgentSetup(recipe=preset_recipe(self.preset, self._options.version))
 
     def templates(self, _: TaskConfig) -> Mapping[str, str]:
-        """The variables its options ask for."""
         return self._options.env
 
     def prepare(self, context: AgentContext) -> AgentLaunch | None:
@@ -81,7 +83,6 @@ class PresetAgent:
         )
 
     def _known(self) -> Values:
-        """What is known before there is a way to the model."""
         model = self._options.model
         named = {"model": plain_name(model)} if model else {}
         return {**named, "home": home_of(self.preset), "version": self._options.version or self.preset.version}
@@ -118,7 +119,6 @@ def _check_options(given: Mapping[str, str], preset: Preset) -> None:
 
 
 def _mismatch(option: PresetOption, value: str) -> str | None:
-    """What is expected of a value, None if it is that."""
     if option.choices and value not in option.choices:
         return f"one of {', '.join(option.choices)}"
     if option.kind == "count" and not (value.isascii() and value.isdigit() and 0 < int(value[:12]) == int(value)):
@@ -127,7 +127,6 @@ def _mismatch(option: PresetOption, value: str) -> str | None:
 
 
 def _reached(preset: Preset, variables: Mapping[str, str], title: str) -> Values:
-    """How the agent reaches its model."""
     if "ANTHROPIC_BASE_URL" not in variables:
         raise AgentSetupError(f"the agent {title!r} needs a model; add -m MODEL and --upstream")
     root = variables["ANTHROPIC_BASE_URL"]
@@ -172,3 +171,77 @@ def _texts(words: Iterable[str], values: Values) -> list[str]:
 
 def _is_known(text: str, known: Values) -> bool:
     return all(name in known for name in placeholders_in(text))
+
+
+# The shell script that starts a preset: its settings are written by the user it runs as, then its command is run. What
+# comes from users, tasks and models only ever stands in it as a quoted word; the command gets it by `"$@"` and by
+# variables, which a shell does not read again.
+
+
+def home_of(preset: Preset) -> str:
+    """The agent's own folder, which is kept with the trial."""
+    return f"/logs/agent/{preset.name}"
+
+
+def start_script(preset: Preset, files: Mapping[str, str], *, later: bool) -> str:
+    """The script for a step; `files` are texts by their paths below the home. A `later` step goes on with a session."""
+    home = home_of(preset)
+    lines = [_path(preset.name), f"mkdir -p {shlex.quote(home)}"]
+    for path, text in files.items():
+        whole = f"{home}/{path}"
+        lines += [f"mkdir -p {shlex.quote(whole.rpartition('/')[0])}"]
+        lines += [f"printf %s {shlex.quote(text)} >{shlex.quote(whole)}"]
+    if preset.skills:
+        skills = shlex.quote(f"{home}/{preset.skills}")
+        copy = f'mkdir -p {skills} && cp -R "$HARBOR_SKILLS_DIR"/. {skills}/'
+        lines += [f'if [ -d "${{HARBOR_SKILLS_DIR:-}}" ]; then {copy}; fi']
+    if not (later and preset.continued and preset.sessions):
+        return "\n".join([*lines, preset.command])
+    return "\n".join(
+        [
+            *lines,
+            'any_of() { for file in "$@"; do if [ -e "$file" ]; then return 0; fi; done; return 1; }',
+            f"if any_of {shlex.quote(home)}/{preset.sessions}; then",
+            preset.continued,
+            "else",
+            preset.command,
+            "fi",
+        ]
+    )
+
+
+def version_script(preset: Preset) -> str:
+    return f"{_path(preset.name)}\n{preset.version_command}"
+
+
+def _path(name: str) -> str:
+    """The agent's own programs come first. Which version is there only its layer knows, and a set-up needs none."""
+    return f'for bin in {AGENTS_DIR}/{name}/*/bin; do if [ -d "$bin" ]; then export PATH="$bin:$PATH"; fi; done'
+
+
+# Settings as the text of a file, which is JSON or TOML.
+
+
+def settings_text(path: str, content: Mapping[str, Any]) -> str:
+    """The text of a file: TOML if its path says so, otherwise JSON, which is YAML too."""
+    if not path.endswith(".toml"):
+        return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    import tomlkit  # noqa: PLC0415 - slow to import, and few agents have such a file
+
+    return tomlkit.dumps(_stated(content))
+
+
+def merged(settings: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with others laid over them: tables are merged, everything else is replaced."""
+    result = dict(settings)
+    for key, value in others.items():
+        below = result.get(key)
+        result[key] = merged(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+    return result
+
+
+def _stated(value: Any) -> Any:
+    """The same without what is nothing, for which TOML has no word."""
+    if isinstance(value, Mapping):
+        return {key: _stated(item) for key, item in value.items() if item is not None}
+    return [_stated(item) for item in value] if isinstance(value, list | tuple) else value

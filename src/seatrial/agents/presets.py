@@ -42,7 +42,6 @@ def find_preset(name: str, folder: Path | None = None) -> Preset | None:
 
 
 def is_shipped(name: str) -> bool:
-    """Whether a preset of this name comes with Seatrial."""
     return "/" not in name and (_SHIPPED / f"{name}.toml").is_file()
 
 

@@ -5,10 +5,8 @@ from dataclasses import asdict
 from typing import Any
 
 from seatrial.analysis.arms import Arm
-from seatrial.analysis.figures import Figures, corrected_of
-from seatrial.analysis.groups import Group, GroupKey
-from seatrial.analysis.heat import HeatMap
-from seatrial.analysis.tally import tally_json
+from seatrial.analysis.figures import Figures, corrected_of, tally_json
+from seatrial.analysis.groups import Group, GroupKey, HeatMap
 from seatrial.stats.corrected import CorrectedMean
 from seatrial.stats.estimates import Estimate
 
@@ -16,9 +14,9 @@ from seatrial.stats.estimates import Estimate
 def figures_json(figures: Figures) -> dict[str, Any]:
     """What trials amount to; pass@k under each k as text, since JSON has no other keys."""
     return {
-        "tally": tally_json(figures.tally),
-        "mean": estimate_json(figures.mean),
-        "pass_rate": estimate_json(figures.pass_rate),
+        "tally": tally_json(figures),
+        "mean": estimate_json(figures.estimate),
+        "pass_rate": estimate_json(figures.pass_estimate),
         "pass_at": {str(k): estimate_json(each) for k, each in figures.pass_at.items()},
         "pass_all": {str(k): estimate_json(each) for k, each in figures.pass_all.items()},
         "stability": asdict(figures.stability),
@@ -48,7 +46,7 @@ def arms_json(arms: Sequence[Arm], figures: Mapping[str, Figures]) -> list[dict[
             "agent": arm.agent,
             "pass_threshold": _threshold(arm),
             "figures": figures_json(figures[arm.label]),
-            "corrected": corrected_json(corrected_of(arm)),
+            "corrected": corrected_json(corrected_of(arm.selected)),
         }
         for arm in arms
     ]

@@ -4,14 +4,13 @@ A group of tasks has a row for each arm, since the mean of two agents is that of
 agent, a model or a job in common are across arms.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from seatrial.analysis.arms import Arm
-from seatrial.analysis.figures import Figures, figures_of
-from seatrial.analysis.pool import Pool
+from seatrial.analysis.figures import Figures, Trials, figures_of, mean_of
 from seatrial.store.index import TrialEntry
 
 GroupKey = Literal["task", "agent", "job", "model", "tag", "category", "difficulty", "family", "outcome"]
@@ -32,7 +31,7 @@ class Group:
     name: str | None
     arm: str | None
     tasks: int
-    pool: Pool
+    selected: Trials
     figures: Figures
 
 
@@ -63,7 +62,6 @@ _ACROSS: dict[str, Callable[[Arm], str | None]] = {
 
 
 def _tasks(arm: Arm) -> dict[str, None]:
-    """The tasks that an arm was asked to do, or did."""
     return dict.fromkeys([*arm.planned_tasks, *(trial.task_id for trial in arm.trials)])
 
 
@@ -101,8 +99,8 @@ def _group(
 ) -> Group:
     planned = sum(arm.planned_tasks.get(task, 0) for arm, tasks in parts for task in tasks)
     found = [trial for arm, tasks in parts for task in sorted(tasks) for trial in trials[arm.label].get(task, ())]
-    pool = Pool(planned, tuple(found))
-    return Group(name, label, len({task for _, tasks in parts for task in tasks}), pool, figures_of(pool, ks=ks))
+    chosen = Trials(tuple(found), planned)
+    return Group(name, label, len({task for _, tasks in parts for task in tasks}), chosen, figures_of(chosen, ks=ks))
 
 
 def _by_outcome(arms: Sequence[Arm], ks: Sequence[int] | None) -> list[Group]:
@@ -112,9 +110,9 @@ def _by_outcome(arms: Sequence[Arm], ks: Sequence[int] | None) -> list[Group]:
         for trial in arm.trials:
             found[trial.outcome].append(trial)
         for outcome, trials in sorted(found.items()):
-            pool = Pool(len(trials), tuple(trials))
+            chosen = Trials(tuple(trials), len(trials))
             tasks = len({trial.task_id for trial in trials})
-            groups.append(Group(outcome, arm.label, tasks, pool, figures_of(pool, ks=ks)))
+            groups.append(Group(outcome, arm.label, tasks, chosen, figures_of(chosen, ks=ks)))
     return sorted(groups, key=lambda group: group.name or "")
 
 
@@ -129,9 +127,80 @@ def sort_figures(rows: Sequence[tuple[str, Figures]], key: SortKey, *, reverse: 
 
 
 _VALUES: dict[SortKey, Callable[[Figures], float | None]] = {
-    "mean": lambda figures: figures.mean.value if figures.mean else None,
-    "pass": lambda figures: figures.pass_rate.value if figures.pass_rate else None,
-    "cost": lambda figures: figures.tally.usage.cost_usd if figures.tally.usage else None,
+    "mean": lambda figures: figures.mean,
+    "pass": lambda figures: figures.pass_rate,
+    "cost": lambda figures: figures.usage.cost_usd if figures.usage else None,
     "time": lambda figures: figures.times.median if figures.times else None,
-    "scored": lambda figures: figures.tally.scored,
+    "scored": lambda figures: figures.scored,
 }
+
+
+# The heat map: what each arm got at each task, in an order in which patterns are seen.
+
+
+@dataclass(frozen=True, slots=True)
+class HeatCell:
+    """One arm at one task. `mean` is over the scored trials, None where none was.
+
+    Of `planned` trials, so many are `finished`, `scored` and `passed`. Nothing was planned where the arm's job does not
+    have the task, or left it out for the agent.
+    """
+
+    mean: float | None
+    passed: int
+    scored: int
+    finished: int
+    planned: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeatMap:
+    """`cells` has a row for each task, with a cell for each arm. The best arm and the easiest task come first."""
+
+    tasks: tuple[str, ...]
+    arms: tuple[Arm, ...]
+    cells: tuple[tuple[HeatCell, ...], ...]
+
+    @property
+    def task_means(self) -> tuple[float | None, ...]:
+        """The mean of each task over the arms that were judged on it, None where none was."""
+        return tuple(mean_of(cell.mean for cell in row) for row in self.cells)
+
+
+def heat_map(arms: Sequence[Arm]) -> HeatMap:
+    """The matrix of all tasks of these arms. Whatever was never judged comes last; equals are in order of name."""
+    ordered = sorted(arms, key=lambda arm: _order(arm.figures.mean, arm.label))
+    columns = [_column(arm) for arm in ordered]
+    names = {task for column in columns for task in column}
+    nothing = HeatCell(None, 0, 0, 0, 0)
+    rows = {name: tuple(column.get(name, nothing) for column in columns) for name in names}
+    tasks = sorted(names, key=lambda name: _order(mean_of(cell.mean for cell in rows[name]), name))
+    return HeatMap(tuple(tasks), tuple(ordered), tuple(rows[task] for task in tasks))
+
+
+def _column(arm: Arm) -> dict[str, HeatCell]:
+    """What an arm got at each task it was asked to do, or did."""
+    planned = arm.planned_tasks
+    finished = Counter(trial.task_id for trial in arm.trials)
+    cells = {}
+    for task in {**planned, **finished}:
+        scored, passed = arm.attempts.get(task, (0, 0))
+        mean = arm.selected.task_means.get(task)
+        cells[task] = HeatCell(mean, passed, scored, finished[task], planned.get(task, 0))
+    return cells
+
+
+def _order(mean: float | None, name: str) -> tuple[bool, float, str]:
+    return mean is None, -(mean or 0.0), name
+
+
+# The Pareto front: which are not beaten in both what they cost and what they are worth.
+
+
+def on_front(points: Sequence[tuple[float, float]]) -> list[bool]:
+    """For each pair of cost and worth, whether no other is at least as good in both and better in one."""
+    return [not any(_beats(other, point) for other in points) for point in points]
+
+
+def _beats(other: tuple[float, float], point: tuple[float, float]) -> bool:
+    return other[0] <= point[0] and other[1] >= point[1] and other != point

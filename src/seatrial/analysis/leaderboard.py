@@ -3,16 +3,14 @@
 Only arms whose rewards mean the same are ranked together; the others are listed without a rank, with what differs.
 """
 
-import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from string import ascii_uppercase
 
 from seatrial.analysis.arms import Arm
-from seatrial.analysis.comparability import comparability
-from seatrial.analysis.differences import difference_line, printable
+from seatrial.analysis.comparability import comparability, difference_line, printable
 from seatrial.analysis.figures import Figures, figures_of
-from seatrial.stats.ranks import Rank, rank_agents
+from seatrial.stats.paired import Rank, rank_agents
 
 _NAMED = 3
 
@@ -51,16 +49,16 @@ def rank_arms(
 ) -> Leaderboard:
     """Rank arms by their means over tasks. `clusters` says which tasks belong together."""
     alike = max(_classes(arms), key=len, default=[])
-    found = rank_agents({arm.label: _task_means(arm) for arm in alike}, clusters, level, seed)
+    found = rank_agents({arm.label: arm.selected.task_means for arm in alike}, clusters, level, seed)
     ranks = {rank.agent: rank for rank in found}
     places = {rank.agent: place for place, rank in enumerate(found)}
-    order = sorted(arms, key=lambda arm: (places.get(arm.label, len(places)), -(arm.tally.mean or 0.0), arm.label))
+    order = sorted(arms, key=lambda arm: (places.get(arm.label, len(places)), -(arm.figures.mean or 0.0), arm.label))
     reference = order[0] if found else None
     notes: list[str] = []
     rows = [
         LeaderboardRow(
             arm=arm,
-            figures=figures_of(arm, clusters=clusters, level=level),
+            figures=figures_of(arm.selected, clusters=clusters, level=level),
             rank=ranks.get(arm.label),
             tie=_letters(ranks[arm.label].group) if arm.label in ranks else None,
             notes=tuple(_number(note, notes) for note in _notes(arm, reference, alike)),
@@ -81,10 +79,6 @@ def _classes(arms: Sequence[Arm]) -> list[list[Arm]]:
         else:
             classes.append([arm])
     return classes
-
-
-def _task_means(arm: Arm) -> dict[str, float]:
-    return {task: math.fsum(rewards) / len(rewards) for task, rewards in arm.rewards.items()}
 
 
 def _letters(group: int) -> str:

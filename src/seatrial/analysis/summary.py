@@ -1,18 +1,19 @@
-"""What a job amounts to: a tally for each of its agents and one of all, and why trials could not be run."""
+"""What a job amounts to: the figures of each of its agents and of all, and why trials could not be run."""
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property, partial
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from seatrial.analysis.finished import Finished
-from seatrial.analysis.gathered import Gathered, gather, together
-from seatrial.analysis.tally import Tally, tally_json, tally_of
+from seatrial.analysis.figures import Figures, Trials, as_counted, figures_of, first_broken_tasks, tally_json
 from seatrial.jobs.plan import LeftOutCount, count_left_out
 from seatrial.model.evaluation import NEEDS_SYSTEM
-from seatrial.model.job import JobFile
+from seatrial.model.job import JobFile, LeftOut
+
+if TYPE_CHECKING:
+    from seatrial.store.index import TrialEntry
 
 _VARYING = re.compile(r"[0-9a-f]{8,}|\d+")
 
@@ -28,29 +29,28 @@ class FailureCount:
 
 @dataclass(frozen=True)
 class JobSummary:
-    """A job per agent, in the order of its spec, and as a whole; `left_out` are chosen tasks without trials.
+    """A job per agent, in the order of its spec, and as a whole."""
 
-    `broken_tasks` are those of which no trial counts, because their verifier has no verdict on anything untouched.
-    `system_tasks` need the system as the agent left it: their own solution passes on no other.
-    `failures` say why trials could not be run, the most frequent reason first.
-    """
-
-    agents: Mapping[str, Tally]
-    count_all: Callable[[], Tally] = field(compare=False, repr=False)
+    agents: Mapping[str, Figures]
+    everything: Trials = field(compare=False, repr=False)
     left_out: tuple[LeftOutCount, ...] = ()
+    """Chosen tasks without trials."""
     broken_tasks: tuple[str, ...] = ()
+    """No trial of these counts: their verifier gives no verdict even where no agent has been."""
     system_tasks: tuple[str, ...] = ()
+    """These need the system as the agent left it: their own solution passes on no other."""
     failures: tuple[FailureCount, ...] = ()
+    """Why trials could not be run, the most frequent reason first."""
 
     @cached_property
-    def total(self) -> Tally:
+    def total(self) -> Figures:
         """All trials together; counted when it is asked for, since a table of agents needs none of it."""
-        return self.count_all()
+        return figures_of(self.everything)
 
     @property
     def open(self) -> int:
         """Trials of all agents that were planned and have no record yet."""
-        return sum(tally.open for tally in self.agents.values())
+        return sum(figures.open for figures in self.agents.values())
 
 
 def alike(text: str) -> str:
@@ -65,38 +65,43 @@ def planned_trials(file: JobFile) -> dict[str, int]:
     return {agent.title: (tasks - without[agent.title]) * attempts for agent in file.spec.agents}
 
 
-def summarise_job(entries: Iterable[Finished], file: JobFile, planned: Mapping[str, int] | None = None) -> JobSummary:
-    """Count the finished trials of a stored job, and what it has no trials of. `planned` is for a part of them."""
-    summary = summarise(entries, planned_trials(file) if planned is None else planned)
-    return replace(summary, left_out=count_left_out(file.left_out))
+def summarise_job(entries: Iterable["TrialEntry"], file: JobFile) -> JobSummary:
+    """Count the finished trials of a stored job, and what it has no trials of."""
+    return summarise(entries, planned_trials(file), file.left_out)
 
 
-def summarise(entries: Iterable[Finished], planned: Mapping[str, int]) -> JobSummary:
-    """Count finished trials per agent; `planned` says how many there are to be. Agents not in it come last.
+def summarise(
+    entries: Iterable["TrialEntry"], planned: Mapping[str, int], left_out: Iterable[LeftOut] = ()
+) -> JobSummary:
+    """Count finished trials per agent; `planned` says how many there are to be."""
+    return summary_of(by_agent(as_counted(entries), planned), left_out)
 
-    A verifier that has no verdict even on an untouched system is broken: no trial of its task is scored, not even one
-    that it was content with.
-    """
-    groups: dict[str, list[Finished]] = defaultdict(list)
+
+def by_agent(entries: Sequence["TrialEntry"], planned: Mapping[str, int]) -> dict[str, Trials]:
+    """The trials of each agent, in the order of `planned`, those of other agents last."""
+    groups: dict[str, list[TrialEntry]] = defaultdict(list)
     for entry in entries:
         groups[entry.agent].append(entry)
+    first_broken = first_broken_tasks(entries)
     names = [*planned, *sorted(set(groups).difference(planned))]
-    everything = [entry for group in groups.values() for entry in group]
-    broken = frozenset([entry.task_id for entry in everything if entry.broken])
-    again = [entry for entry in everything if entry.revision]
-    were = frozenset([entry.task_id for entry in everything if _first_broken(entry)]) if again else broken
-    gathered = {name: gather(groups.get(name, []), broken) for name in names}
-    agents = {name: tally_of(found, planned.get(name, 0), were) for name, found in gathered.items()}
-    count_all = partial(_count_all, [*gathered.values()], sum(planned.values()), were)
-    system = tuple(sorted({entry.task_id for entry in everything if NEEDS_SYSTEM in entry.warnings}))
-    return JobSummary(agents, count_all, (), tuple(sorted(broken)), system, count_failures(everything))
+    return {name: Trials(tuple(groups.get(name, ())), planned.get(name, 0), first_broken) for name in names}
 
 
-def _count_all(gathered: Sequence[Gathered], planned: int, were_broken: Collection[str]) -> Tally:
-    return tally_of(together(gathered), planned, were_broken)
+def summary_of(agents: Mapping[str, Trials], left_out: Iterable[LeftOut]) -> JobSummary:
+    """A job by the trials of its agents, and by what it has no trials of."""
+    entries = [entry for trials in agents.values() for entry in trials.entries]
+    first_broken = next((trials.first_broken for trials in agents.values()), None)
+    return JobSummary(
+        agents={name: figures_of(trials) for name, trials in agents.items()},
+        everything=Trials(entries, sum(trials.planned for trials in agents.values()), first_broken),
+        left_out=count_left_out(left_out),
+        broken_tasks=tuple(sorted({entry.task_id for entry in entries if entry.broken})),
+        system_tasks=tuple(sorted({entry.task_id for entry in entries if NEEDS_SYSTEM in entry.warnings})),
+        failures=count_failures(entries),
+    )
 
 
-def count_failures(entries: Iterable[Finished]) -> tuple[FailureCount, ...]:
+def count_failures(entries: Iterable["TrialEntry"]) -> tuple[FailureCount, ...]:
     """Why trials could not be run; reasons that differ only in numbers and random names count as one."""
     groups: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for entry in entries:
@@ -106,13 +111,8 @@ def count_failures(entries: Iterable[Finished]) -> tuple[FailureCount, ...]:
     return tuple(sorted(counts, key=lambda count: -count.trials))
 
 
-def _first_broken(entry: Finished) -> bool:
-    return entry.first_broken if entry.revision else entry.broken
-
-
 def summary_json(summary: JobSummary) -> dict[str, Any]:
-    """A summary as programs get it."""
-    agents = {name: tally_json(tally) for name, tally in summary.agents.items()}
+    agents = {name: tally_json(figures) for name, figures in summary.agents.items()}
     left_out = [asdict(count) for count in summary.left_out]
     found = {"agents": agents, "total": tally_json(summary.total), "left_out": left_out}
     failures = [asdict(count) for count in summary.failures]

@@ -4,15 +4,13 @@ End states are made once. Then all cases are tried, those that are worth most fi
 each check says what the verdicts mean.
 """
 
-import asyncio
 import datetime as dt
 import logging
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from seatrial.check.cases import Case, Check, CheckResult, Subject
+from seatrial.check.cases import Case, CaseVerdict, Check, CheckResult, Subject
 from seatrial.check.checks import (
     cheats,
     contract,
@@ -25,17 +23,78 @@ from seatrial.check.checks import (
     nothing,
     oracle,
     shotgun,
-    twins,
 )
-from seatrial.check.examiner import Examiner
+from seatrial.check.examiner import Examiner, OutOfTimeError
 from seatrial.check.grade import grade_of
-from seatrial.check.reading.twin_folders import write_twin
-from seatrial.check.states import TaskStates, make_states
-from seatrial.check.subject import describe
-from seatrial.check.trying import USUAL_TIME, TimeToTry, TriedCases, try_cases
-from seatrial.concurrency import first_error
+from seatrial.check.states import TaskStates, describe, make_states
+from seatrial.concurrency import first_error, run_all
 from seatrial.errors import SeatrialError
 from seatrial.model.check import CheckFinding, CheckId, CheckOutcome, TaskCheck
+
+# Trying cases: those that are worth most first, several at once, as long as there is time.
+
+
+@dataclass(frozen=True, slots=True)
+class TimeToTry:
+    """How many cases are tried at once, and how long: none starts after the budget, and none takes longer than that.
+
+    What counts is the time that the task's own cases take, whatever else the machine does meanwhile.
+    """
+
+    budget_sec: float = 60.0
+    workers: int = 4
+
+
+USUAL_TIME = TimeToTry()
+
+
+@dataclass(eq=False, slots=True)
+class TriedCases:
+    """The verdicts on cases by id; `late` ones were not tried in time, and `failed` ones could not be."""
+
+    verdicts: dict[str, CaseVerdict] = field(default_factory=dict)
+    late: set[str] = field(default_factory=set)
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+async def try_cases(examiner: Examiner, states: TaskStates, cases: Iterable[Case], time: TimeToTry) -> TriedCases:
+    """Try cases until all have been, or time is over."""
+    tried = TriedCases()
+    examiner.longest_sec, end = time.budget_sec, examiner.busy_sec + time.budget_sec
+
+    async def work(case: Case) -> None:
+        if why := _unavailable(case, states):
+            tried.failed[case.id] = why
+        elif examiner.busy_sec >= end:
+            tried.late.add(case.id)
+        else:
+            await _try(examiner, states, case, tried)
+
+    await run_all(sorted(cases, key=lambda case: -case.worth), work, time.workers)
+    return tried
+
+
+async def _try(examiner: Examiner, states: TaskStates, case: Case, tried: TriedCases) -> None:
+    state = states.made.get(case.state)
+    try:
+        verdict = await examiner.try_case(case, state.end if state else None)
+    except OutOfTimeError:
+        tried.late.add(case.id)
+        return
+    if verdict.failure:
+        tried.failed[case.id] = verdict.failure
+    else:
+        tried.verdicts[case.id] = verdict
+
+
+def _unavailable(case: Case, states: TaskStates) -> str | None:
+    """Why the end state of a case cannot be judged; None where it can."""
+    state = states.made.get(case.state)
+    if case.command is not None or (state and state.end):
+        return None
+    why = (state.fixed if state else states.missing.get(case.state)) or "there is no such end state"
+    return f"{case.state}: {why}"
+
 
 CHECKS: tuple[Check, ...] = (
     oracle,
@@ -49,7 +108,6 @@ CHECKS: tuple[Check, ...] = (
     hostile,
     contract,
     instruction,
-    twins,
 )
 """Every check there is, in the order of the reports. A new one is a module of this package and an entry here."""
 
@@ -64,8 +122,6 @@ class BatteryPlan:
     repeats: int = 5
     time: TimeToTry = USUAL_TIME
     words: tuple[str, ...] = ()
-    twins: Path | None = None
-    """Where impossible twins of tasks are written to as tasks of their own, if they are wanted."""
     options: str = "0" * 64
     """The digest of all that the results depend on besides the task."""
 
@@ -96,14 +152,7 @@ async def _check(examiner: Examiner, plan: BatteryPlan, name: str, began: float)
     cases = [case for each in planned.values() if not isinstance(each, Exception) for case in each]
     tried = await try_cases(examiner, states, cases, plan.time)
     results = [_conclude(check, planned[check.CHECK], subject, tried) for check in plan.checks]
-    if plan.twins:
-        await asyncio.to_thread(_write_twins, subject, plan.twins)
     return _summary(examiner, plan, states, results, began)
-
-
-def _write_twins(subject: Subject, folder: Path) -> None:
-    for twin in twins.twins(subject):
-        write_twin(subject.task.root, twin, folder)
 
 
 def cases_of(check: Check, subject: Subject) -> list[Case] | Exception:

@@ -12,9 +12,9 @@ from typing import Protocol
 
 from seatrial.model.check import CheckFinding, CheckId, CheckOutcome
 from seatrial.model.evaluation import EvaluationResult
+from seatrial.model.loaded_task import Task
+from seatrial.model.outcome import PASS_THRESHOLD, Outcome
 from seatrial.model.output import OutputFormat
-from seatrial.model.record import Outcome
-from seatrial.model.task import Task
 from seatrial.trial.end_state import Edit
 from seatrial.trial.verification import USUAL_CONDITIONS, VerifierConditions
 
@@ -32,11 +32,7 @@ def case_id(check: CheckId, *parts: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One thing to try. The verifier judges `state` after `edits`, under `conditions`.
-
-    With a `command`, an agent runs it in the untouched environment instead, with `edits` laid out before it, and its
-    trial is judged as any other. `worth` says what to try first when time is short: higher ones go first.
-    """
+    """One thing to try. The verifier judges `state` after `edits`, under `conditions`."""
 
     id: str
     check: CheckId
@@ -44,24 +40,26 @@ class Case:
     edits: tuple[Edit, ...] = ()
     conditions: VerifierConditions = USUAL_CONDITIONS
     command: str | None = None
+    """Run by an agent in the untouched environment, after `edits`; its trial is judged as any other."""
     worth: int = 0
+    """When time is short, higher ones go first."""
 
 
 @dataclass(frozen=True, slots=True)
 class CaseVerdict:
-    """What a verifier said to a case. `failure` says why it could not be asked; then there is no evaluation.
-
-    `outcome` is what a trial would have been called. `log` is the end of what the verifier printed.
-    """
+    """What a verifier said to a case."""
 
     case: str
     evaluation: EvaluationResult | None
     outcome: Outcome | None = None
+    """What a trial would have been called."""
     duration_sec: float = 0.0
     exit_code: int | None = None
     timed_out: bool = False
     failure: str | None = None
+    """Why the verifier could not be asked; then there is no evaluation."""
     log: str = ""
+    """The end of what it printed."""
 
     @property
     def reward(self) -> float | None:
@@ -70,7 +68,6 @@ class CaseVerdict:
 
     @property
     def tags(self) -> frozenset[str]:
-        """The categories of its error tags."""
         return frozenset(tag.category for tag in (self.evaluation.error_taxonomy if self.evaluation else None) or ())
 
 
@@ -87,27 +84,28 @@ class AcceptedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A task as checks see it. `states` are those that exist, each with its own verdict, `tests` its small test files.
-
-    `answers` are the accepted ones: the declared output first, then other files that the solution wrote.
-    `name` is how a user calls the task on the command line. `trials` are verdicts on whole trials of a task with steps,
-    whose `states` are those of its last step. `missing` are states that could not be made, and `remarks` other things
-    that were left out, each with the reason.
-    """
+    """A task as checks see it."""
 
     task: Task
     name: str
+    """How a user calls it on the command line."""
     instruction: str
     tests: Mapping[str, bytes]
+    """Its small test files."""
     states: Mapping[str, CaseVerdict]
+    """Those that exist, each with its own verdict; of a task with steps those of the last one."""
     answers: tuple[AcceptedAnswer, ...] = ()
-    pass_threshold: float = 1.0
+    """The accepted ones: the declared output first, then other files that the solution wrote."""
+    pass_threshold: float = PASS_THRESHOLD
     repeats: int = 5
     options: Sequence[str] = field(default=())
     """Other words of the command line that a case needs to be tried again, such as `--image host`."""
     trials: Mapping[str, CaseVerdict] = field(default_factory=dict)
+    """Verdicts on whole trials of a task with steps."""
     missing: Mapping[str, str] = field(default_factory=dict)
+    """States that could not be made, with the reason."""
     remarks: tuple[str, ...] = ()
+    """What else was left out, and why."""
 
     def reproduce(self, case: str) -> str:
         """The command that tries one case again and shows what the verifier said."""

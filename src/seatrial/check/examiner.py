@@ -12,23 +12,21 @@ from pathlib import Path
 from time import monotonic
 
 from seatrial.agents.api import Agent
-from seatrial.check.case_agent import CaseAgent, lay_out
 from seatrial.check.cases import Case, CaseVerdict
-from seatrial.check.verdicts import verdict_of_judged, verdict_of_trial
+from seatrial.check.judging import CaseAgent, lay_out, verdict_of_judged, verdict_of_trial
 from seatrial.descriptors import is_shortage
 from seatrial.errors import TrialError, UsageError
 from seatrial.jobs.admission import Admission
 from seatrial.jobs.places import memory_of
 from seatrial.model.job import AgentOptions, TrialOptions
+from seatrial.model.loaded_task import Task
 from seatrial.model.record import Baseline, TrialRecord
-from seatrial.model.task import Task
 from seatrial.store.files import remove_tree
 from seatrial.trial.end_state import EndState, StateBench
-from seatrial.trial.machinery import Machinery
 from seatrial.trial.place import Place, find_place
 from seatrial.trial.rounds import Round, rounds_of
 from seatrial.trial.run import run_trial
-from seatrial.trial.spec import TrialSpec
+from seatrial.trial.spec import Machinery, TrialSpec
 
 _TRIES = 2
 
@@ -60,22 +58,23 @@ class RanTrial:
 
 @dataclass(eq=False, slots=True)
 class Examiner:
-    """Has the verifier of one task asked. Files go below `folder`; those of cases stay only if `keep_files`.
-
-    `baseline` is what the verifier does with the untouched environment: silent there, it was silenced by nobody.
-    `busy_sec` is how long sandboxes were at work for it so far, and `longest_sec` how long one of them may be.
-    """
+    """Has the verifier of one task asked."""
 
     task: Task
     digest: str
     tools: CheckTools
     folder: Path
+    """Below it go all files."""
     keep_files: bool = False
+    """Whether those of cases stay."""
     baseline: Baseline = "judged"
+    """What the verifier does with the untouched environment: silent there, it was silenced by nobody."""
     verifications: int = 0
     verifying_sec: float = 0.0
     busy_sec: float = 0.0
+    """How long sandboxes were at work so far."""
     longest_sec: float | None = None
+    """How long one of them may be."""
     bench: StateBench = field(init=False)
     """Keeps sandboxes for the next verification while it is open."""
     _judged: dict[int, EndState] = field(default_factory=dict)
@@ -157,7 +156,6 @@ class Examiner:
         return verdict
 
     def new_folder(self) -> Path:
-        """An empty folder for the files of one verification."""
         for number in self._numbers:
             folder = self.folder / str(number)
             with suppress(FileExistsError):  # from an earlier case whose files were kept
@@ -166,7 +164,6 @@ class Examiner:
         raise AssertionError("counting never ends")
 
     async def drop(self, folder: Path) -> None:
-        """Remove files that are not wanted any more."""
         if not self.keep_files:
             with suppress(OSError):  # gone with the folder of the task
                 await asyncio.to_thread(remove_tree, folder)

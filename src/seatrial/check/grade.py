@@ -1,9 +1,9 @@
-"""The grade of a verifier, with its reasons in words. Values in, values out."""
+"""Grades a task's verifier by its findings, with the reasons in words."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from seatrial.check.answers.chosen import NO_ANSWER
+from seatrial.check.chosen import NO_ANSWER
 from seatrial.model.check import CheckFinding, CheckOutcome, Grade, TaskCheck, Weight
 
 WEIGHTS: tuple[Weight, ...] = ("critical", "major", "minor", "note")

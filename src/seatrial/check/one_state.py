@@ -12,30 +12,32 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from seatrial.check.case_agent import CaseAgent
-from seatrial.check.golden_files import START_SCRIPT
+from seatrial.check.golden import START_SCRIPT
+from seatrial.check.judging import CaseAgent
 from seatrial.errors import UsageError
 from seatrial.jobs.machinery import open_machinery
 from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.job import AgentOptions, JobSpec, TrialOptions
+from seatrial.model.loaded_task import Task
 from seatrial.model.record import FileChanges, TrialRecord, VerifierRun
-from seatrial.model.task import Task
-from seatrial.sandbox.session import open_sandbox
-from seatrial.scoring.findings import note, with_finding
+from seatrial.sandbox.api import open_sandbox
+from seatrial.scoring.text import note, with_finding
+from seatrial.store.drafts import RECORD
+from seatrial.store.files import JOB
 from seatrial.store.job_store import JobStore
-from seatrial.tasks.digest import digest_folder
+from seatrial.store.records import MAX_RECORD_BYTES
+from seatrial.tasks.layout import digest_folder
 from seatrial.trial.end_state import EndState, StateBench
-from seatrial.trial.judgement import score
-from seatrial.trial.kept import KeptTrial, judge_kept, kept_verification
-from seatrial.trial.machinery import Machinery
+from seatrial.trial.judge import score
 from seatrial.trial.place import Place, find_place
+from seatrial.trial.repeats import KeptTrial, judge_kept, kept_verification
 from seatrial.trial.rounds import Round, rounds_of
 from seatrial.trial.snapshot import lay_out_snapshot
-from seatrial.trial.spec import TrialSpec
+from seatrial.trial.spec import Machinery, TrialSpec
 from seatrial.trial.verification import Verification
 from seatrial.trial.work import DID_NOTHING, Work
+from seatrial.untrusted.files import read_file
 
-RECORD = "record.json"
 _NAMED = 5
 _KEPT_AFTER = (
     "processes of the agent ran on while it was judged; they are not here, and files are as they left them by then"
@@ -92,7 +94,7 @@ def find_source(path: Path | None) -> StateSource:
         return _of_trial(path.parent) if beside.is_file() else StateSource("snapshot", path)
     if (path / RECORD).is_file():
         return _of_trial(path)
-    if (path / "job.json").is_file():
+    if (path / JOB).is_file():
         raise UsageError(f"{path}: is the folder of a job; name one of its trials, such as {path}/trials/ID")
     if path.is_dir():
         return StateSource("files", path)
@@ -104,11 +106,11 @@ def find_source(path: Path | None) -> StateSource:
 
 def _of_trial(folder: Path) -> StateSource:
     try:
-        record = TrialRecord.model_validate_json((folder / RECORD).read_bytes())
+        record = TrialRecord.model_validate_json(read_file(folder / RECORD, MAX_RECORD_BYTES))
     except (OSError, ValidationError) as error:
         raise UsageError(f"{folder / RECORD}: is not the record of a trial: {error}") from error
     job = folder.absolute().parents[1]
-    own = JobStore.open(job) if (job / "job.json").is_file() else None
+    own = JobStore.open(job) if (job / JOB).is_file() else None
     # A stranger's job may name folders of this machine as images.
     said = own.file.spec if own and own.is_own else None
     return StateSource("trial", folder, KeptTrial(record, folder), said)

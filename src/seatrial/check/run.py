@@ -4,29 +4,148 @@ What has a result already, for the same task and the same options, is not done a
 """
 
 import asyncio
+import hashlib
+import json
+import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from pydantic import ValidationError
+
+from seatrial.backends.named import check_backend
 from seatrial.check.battery import BatteryPlan, cases_of, check_task
-from seatrial.check.case_agent import lay_out
 from seatrial.check.cases import Case, CaseVerdict
 from seatrial.check.examiner import CheckTools, Examiner
-from seatrial.check.folder import CheckFolder
-from seatrial.check.prepare import TaskToCheck
-from seatrial.check.states import make_states
-from seatrial.check.subject import describe
-from seatrial.concurrency import side_by_side
-from seatrial.errors import HostUnsupportedError, UsageError
+from seatrial.check.judging import lay_out
+from seatrial.check.states import describe, make_states
+from seatrial.concurrency import run_all
+from seatrial.errors import HostUnsupportedError, JobError, UsageError
 from seatrial.jobs.admission import Admission, machine_memory_mb
-from seatrial.jobs.enforceable import check_enforceable
+from seatrial.jobs.checks import check_enforceable, check_images, check_variables
 from seatrial.jobs.local import affordable
 from seatrial.jobs.machinery import open_machinery
+from seatrial.jobs.select import NO_KEY_FOR_SOLUTION, choose_tasks, left_out_notices, nothing_to_run, select_tasks
+from seatrial.model.base import to_json, trial_stem
 from seatrial.model.check import TaskCheck
-from seatrial.model.job import TrialOptions
-from seatrial.sandbox.scratch import Scratch, sweep_scratch
-from seatrial.trial.events import Event, Notice
+from seatrial.model.events import Notice, Observer
+from seatrial.model.job import JobSpec, LeftOut, TrialOptions
+from seatrial.sandbox.runs import Scratch, sweep_scratch
+from seatrial.sandbox.trust import client_trust
+from seatrial.store.files import locked, replace_file, storing
+from seatrial.tasks.layout import TaskFiles, digest_folder
+from seatrial.tasks.outline import TaskOutline
+from seatrial.untrusted.files import read_file
+
+# Which tasks are checked, and what is refused before anything starts, as by a run.
+
+AGENTS = ("oracle", "noop")
+"""Who works on the tasks while they are checked."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskToCheck:
+    """A task, and what a user calls it on the command line."""
+
+    outline: TaskOutline
+    name: str
+    files: TaskFiles | None = None
+
+    def digest(self) -> str:
+        """The digest of its files. Raises OSError or UsageError."""
+        return digest_folder(self.outline.root, self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenTasks:
+    """The tasks to check in order, those that are left out, and what the user should know."""
+
+    tasks: tuple[TaskToCheck, ...]
+    left_out: tuple[LeftOut, ...] = ()
+    notices: tuple[str, ...] = ()
+
+
+def choose(spec: JobSpec, given: Sequence[str]) -> ChosenTasks:
+    """Find the tasks that a spec names; `given` are its paths as the user wrote them.
+
+    Raises UsageError for what a run refuses: no task, unknown backends, images and variables that no task may have.
+    """
+    check_backend(spec.trial.backend)
+    if spec.trial.ca_file:
+        client_trust(spec.trial.ca_file)
+    selection = select_tasks(spec)
+    choice = choose_tasks(selection, spec)
+    keyless = {each.task: each for each in choice.left_out if each.reason == NO_KEY_FOR_SOLUTION}
+    fit = [task for task in choice.fit if task.id not in keyless]
+    if not fit:
+        raise JobError(nothing_to_run(choice.left_out))
+    check_images(fit, spec.trial)
+    denied = check_variables({task.id: task.config for task in fit}, spec.agents, spec.trial)
+    refused = (each for each in choice.left_out if each.kind != "declined")
+    left_out = (*selection.unreadable, *refused, *keyless.values())
+    names = dict(zip(spec.tasks, given, strict=True))
+    tasks = tuple(TaskToCheck(task, _called(task.root, names), selection.files.get(task.root)) for task in fit)
+    return ChosenTasks(tasks, left_out, (*selection.notices, *left_out_notices(left_out), *denied))
+
+
+def _called(root: Path, names: Mapping[str, str]) -> str:
+    """A task's folder as a user would write it, beginning with what they wrote."""
+    for whole, given in names.items():
+        if root.is_relative_to(whole):
+            name = os.path.normpath(os.path.join(given, os.path.relpath(root, whole)))  # noqa: PTH118 - as it was named
+            return f"./{name}" if name.startswith("-") else name  # it would be taken for an option
+    return str(root)
+
+
+# The folder of results: one file per task, there as a whole or not at all.
+
+_MOST_BYTES = 64 * 2**20
+
+
+def digest_options(**options: Any) -> str:
+    """A digest of all that results depend on besides the task."""
+    return hashlib.sha256(json.dumps(options, sort_keys=True).encode()).hexdigest()
+
+
+class CheckFolder:
+    """Keeps the results of checks."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Make the folder and hold its lock. Raises JobError when another run has it, StoreError without a folder."""
+        with storing(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+        with locked(self.path):
+            yield
+
+    def load(self, task_id: str, digest: str, options: str) -> TaskCheck | None:
+        """The result for a task that is still the same, under the same options; None where it is to be made.
+
+        A result that cannot be read is made anew. So is one without a grade: what was in the way may be gone.
+        """
+        try:
+            found = TaskCheck.model_validate_json(read_file(self._file(task_id), _MOST_BYTES))
+        except (OSError, ValidationError):
+            return None
+        same = (found.task, found.digest, found.options) == (task_id, digest, options)
+        return found if same and found.grade is not None else None
+
+    def store(self, check: TaskCheck) -> None:
+        """Keep a result in place of an earlier one. Raises StoreError."""
+        file = self._file(check.task)
+        with storing(file):
+            file.parent.mkdir(exist_ok=True)
+            replace_file(file, to_json(check))
+
+    def _file(self, task_id: str) -> Path:
+        before, after = trial_stem(task_id, "check")
+        return self.path / "tasks" / f"{before}{after.lstrip('.')}{'.' if after else ''}json"
+
 
 _STATES = ("V1/", "V2/untouched", "V3/")
 
@@ -39,7 +158,6 @@ class Verified:
 
 
 Told = TaskCheck | Notice | Verified
-Listener = Callable[[Told], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +170,7 @@ class CheckRun:
     concurrent: int
 
 
-async def run_checks(run: CheckRun, folder: CheckFolder, tell: Listener) -> list[TaskCheck]:
+async def run_checks(run: CheckRun, folder: CheckFolder, tell: Observer[Told]) -> list[TaskCheck]:
     """Check every task; returns all results in the order of the tasks, earlier ones included.
 
     Raises UsageError when the machine cannot do what the tasks ask for, StoreError when results cannot be kept. When
@@ -73,30 +191,30 @@ async def run_checks(run: CheckRun, folder: CheckFolder, tell: Listener) -> list
             todo.append((each, digest))
     if todo:
         async with open_tools(run, tell) as tools:
-            await _check_all(run, iter(todo), tools, folder, keep)
+            await _check_all(run, todo, tools, folder, keep)
     return [results[each.outline.id] for each in run.tasks]
 
 
 async def _check_all(
     run: CheckRun,
-    todo: Iterator[tuple[TaskToCheck, str]],
+    todo: Sequence[tuple[TaskToCheck, str]],
     tools: CheckTools,
     folder: CheckFolder,
     keep: Callable[[TaskCheck], None],
 ) -> None:
-    async def work() -> None:
-        for each, digest in todo:
-            with Scratch() as scratch:
-                examiner = Examiner(each.outline.task(), digest, tools, scratch)
-                result = await check_task(examiner, run.plan, each.name)
-            await asyncio.to_thread(folder.store, result)
-            keep(result)
+    async def work(task: tuple[TaskToCheck, str]) -> TaskCheck:
+        each, digest = task
+        with Scratch() as scratch:
+            examiner = Examiner(each.outline.task(), digest, tools, scratch)
+            result = await check_task(examiner, run.plan, each.name)
+        await asyncio.to_thread(folder.store, result)
+        return result
 
     # Fewer tasks than verifications at once: each then gets through its cases sooner, within its own time.
-    await side_by_side(work, max(1, run.concurrent // 2))
+    await run_all(todo, work, max(1, run.concurrent // 2), lambda _, result: keep(result))
 
 
-async def try_one(run: CheckRun, case_id: str, folder: Path, tell: Listener) -> tuple[Case | None, CaseVerdict]:
+async def try_one(run: CheckRun, case_id: str, folder: Path, tell: Observer[Told]) -> tuple[Case | None, CaseVerdict]:
     """Try one case of the one task that a run is about; the verifier's files and edited ones stay in `folder`.
 
     A case that judges an end state as it is has only a verdict.
@@ -133,16 +251,12 @@ def _unknown_case(case: str, known: Sequence[str], missing: Mapping[str, str]) -
 
 
 @asynccontextmanager
-async def open_tools(run: CheckRun, tell: Listener) -> AsyncIterator[CheckTools]:
+async def open_tools(run: CheckRun, tell: Observer[Told]) -> AsyncIterator[CheckTools]:
     """What all checks need, for the length of a block. Raises UsageError, TrialError."""
     options = run.options
 
-    def notice(event: Event) -> None:
-        if isinstance(event, Notice):
-            tell(event)
-
     await sweep_scratch()
-    async with open_machinery(options.backend, options, say=lambda line: tell(Notice(line))) as machinery:
+    async with open_machinery(options.backend, options, observe=tell) as machinery:
         capabilities = await machinery.backend.probe()
         if capabilities.isolation != "namespaces":
             raise HostUnsupportedError(
@@ -150,5 +264,5 @@ async def open_tools(run: CheckRun, tell: Listener) -> AsyncIterator[CheckTools]
                 "files, which checks would change; use embedded, docker or podman"
             )
         check_enforceable((each.outline.task() for each in run.tasks), options, capabilities)
-        admission = Admission(affordable(run.concurrent, notice), machine_memory_mb())
+        admission = Admission(affordable(run.concurrent, tell), machine_memory_mb())
         yield CheckTools(machinery, admission, options, lambda runs: tell(Verified(runs)))

@@ -2,25 +2,34 @@
 
 import asyncio
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from seatrial.check.case_agent import CaseAgent
-from seatrial.check.cases import ORACLE, UNTOUCHED, AcceptedAnswer, Case, CaseVerdict, case_id
-from seatrial.check.checks.golden import LEAST_PASS
+from seatrial.check.cases import ORACLE, UNTOUCHED, AcceptedAnswer, Case, CaseVerdict, Subject, case_id
 from seatrial.check.examiner import Examiner, RanTrial
-from seatrial.check.found_answers import golden_answers, kept_answers
-from seatrial.check.golden_files import FAIL, PASS, START_SCRIPT, GoldenAnswer, find_golden
-from seatrial.check.verdicts import verdict_of_step, verdict_of_trial
+from seatrial.check.golden import (
+    FAIL,
+    LEAST_PASS,
+    PASS,
+    START_SCRIPT,
+    GoldenAnswer,
+    find_golden,
+    golden_answers,
+    kept_answers,
+)
+from seatrial.check.judging import CaseAgent, verdict_of_step, verdict_of_trial
 from seatrial.errors import UsageError
 from seatrial.model.check import CheckId
-from seatrial.model.job import AgentOptions
+from seatrial.model.job import AgentOptions, TrialOptions
+from seatrial.model.loaded_task import Task
 from seatrial.model.record import FileChanges
+from seatrial.tasks.layout import read_file, walk
 from seatrial.trial.end_state import EndState
-from seatrial.trial.kept import KeptTrial, kept_verification
 from seatrial.trial.place import Place
+from seatrial.trial.repeats import KeptTrial, kept_verification
+from seatrial.trial.rounds import rounds_of
 from seatrial.trial.verification import Verification
 from seatrial.trial.work import DID_NOTHING, Work
 
@@ -31,18 +40,19 @@ _CHECKS: dict[str, CheckId] = {ORACLE: "V1", UNTOUCHED: "V2"}
 
 @dataclass(frozen=True, slots=True)
 class CheckState:
-    """One end state and what the verifier said to it; `whole` is the verdict on all steps of a task that has some.
-
-    Without `end` it cannot be judged again, for the reason in `fixed`. It is `accepted` if its author says that it is
-    right, and the verifier says so too; then `answers` are what lies in it.
-    """
+    """One end state and the verdict on it."""
 
     verdict: CaseVerdict
     end: EndState | None = None
+    """None where it cannot be judged again."""
     whole: CaseVerdict | None = None
+    """The verdict on all steps of a task that has some."""
     answers: tuple[AcceptedAnswer, ...] = ()
+    """What lies in it, if it is accepted."""
     fixed: str | None = None
+    """Why it cannot be judged again."""
     accepted: bool = False
+    """Whether its author and the verifier agree that it is right."""
 
 
 @dataclass(eq=False, slots=True)
@@ -79,7 +89,6 @@ class TaskStates:
 
 
 def state_case(name: str) -> str:
-    """The id of the case that judges a state as it is."""
     return case_id(_CHECKS.get(name, "V3"), name)
 
 
@@ -133,7 +142,6 @@ class _Maker:
         return CheckState(verdict, end, whole if whole and not whole.failure else None)
 
     async def oracle(self) -> CheckState:
-        """What the task's own solution leaves behind."""
         task = self.examiner.task
         scripts = [step.layout.solution_script for step in task.steps] or [task.layout.solution_script]
         if not all(scripts):
@@ -223,3 +231,44 @@ def _as_tree(golden: GoldenAnswer, folder: Path) -> Path:
 
 def _rank(name: str) -> tuple[bool, str]:
     return name != ORACLE, name
+
+
+# The task as checks see it.
+
+_MOST_BYTES = 512 * 2**10
+_MOST_TOGETHER = 8 * 2**20
+
+
+def describe(
+    task: Task, name: str, states: TaskStates, options: TrialOptions, words: Sequence[str], repeats: int
+) -> Subject:
+    round_ = rounds_of(task)[-1]
+    return Subject(
+        task=task,
+        name=name,
+        instruction=round_.instruction().decode(errors="replace"),
+        tests=small_files(round_.tests()),
+        states={name: state.verdict for name, state in states.made.items()},
+        answers=states.answers,
+        pass_threshold=options.pass_threshold,
+        repeats=repeats,
+        options=words,
+        trials={name: state.whole for name, state in states.made.items() if state.whole},
+        missing=states.missing,
+        remarks=states.remarks,
+    )
+
+
+def small_files(folders: Sequence[Path]) -> Mapping[str, bytes]:
+    """The files below folders that are laid over each other, without large ones; and not too many of them."""
+    found: dict[str, bytes] = {}
+    room = _MOST_TOGETHER
+    for folder in folders:
+        for relative in sorted(walk(str(folder))[0]):
+            path = folder / relative
+            size = path.lstat().st_size
+            if size > _MOST_BYTES or size > room:
+                continue
+            found[relative] = read_file(path, _MOST_BYTES)[0]
+            room -= size
+    return found

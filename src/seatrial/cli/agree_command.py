@@ -4,24 +4,27 @@ Exit codes of a gate: 0 ready, 1 not ready, 3 nobody can tell yet.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import click
 
-from seatrial.analysis.filters import Filter
-from seatrial.analysis.loaded import LoadedJob
-from seatrial.cli.agree_view import show_agreement
-from seatrial.cli.export_filter import where_option
-from seatrial.cli.gates import readable_job
+from seatrial.analysis.loaded import Filter, LoadedJob
+from seatrial.analysis.tables import Table
+from seatrial.cli.analysis_options import where_option
+from seatrial.cli.job_view import readable_job
 from seatrial.cli.program import command_line
-from seatrial.cli.render import show_warning
+from seatrial.cli.screen import show_line, show_table, show_warning
 from seatrial.errors import UsageError
-from seatrial.review.agreement import agreement_report
-from seatrial.review.agreement_json import agreement_json
-from seatrial.review.readiness import readiness
+from seatrial.report import people
+from seatrial.report.text import counted, harmless
+from seatrial.review.agreement import AgreementReport, Readiness, agreement_json, agreement_report, readiness
+from seatrial.review.cases import Dissent, VerifierFigures
 
 _EXIT_CODES = {"open": 0, "closed": 1, "unknown": 3}
+_SHOWN = 10
+_MEASURES = 2
+"""The measure that comes first, and the share of equal verdicts; the page and --json have the others."""
 
 
 @click.command("agree")
@@ -32,7 +35,7 @@ _EXIT_CODES = {"open": 0, "closed": 1, "unknown": 3}
 @click.option("--seed", type=int, default=0, show_default=True, help="For the resampling of trials.")
 @click.option("--all", "everything", is_flag=True, help="Show every task and every trial that people see otherwise.")
 @click.option("--json", "as_json", is_flag=True, help="Print all of it as one JSON object.")
-def command(  # noqa: PLR0913, PLR0917 - one for each option
+def command(
     jobs: tuple[Path, ...], where: Filter, gate: bool, level: float, seed: int, everything: bool, as_json: bool
 ) -> None:
     """Say how far the reviewers of the jobs in folders JOB agree: with each other, and with the verifier."""
@@ -49,7 +52,7 @@ def command(  # noqa: PLR0913, PLR0917 - one for each option
     if as_json:
         click.echo(json.dumps(agreement_json(report, ready), indent=2))
     else:
-        show_agreement(report, ready, everything=everything)
+        _show_agreement(report, ready, everything=everything)
         if not report.overall.reviewed:
             click.echo(f"Review them with: {command_line('view', *map(str, jobs))}", err=True)
     if gate and (code := _EXIT_CODES[ready.state]):
@@ -66,3 +69,55 @@ def _refuse_copies(jobs: Iterable[LoadedJob]) -> None:
                 f"{same.path} and {job.path} hold the same job, whose trials would count twice; "
                 "`seatrial annotations merge` brings the reviews of copies together"
             )
+
+
+def _show_agreement(report: AgreementReport, ready: Readiness, *, everything: bool) -> None:
+    """A sentence, then tables for what there is. Of many tasks and trials only the first, unless all are wanted."""
+    overall = report.overall
+    show_line(people.people_headline(overall))
+    if not overall.reviewed:
+        return
+    for line in people.review_lines(overall):
+        show_line(line)
+    _table("agreement", people.measures_table(overall).first(_MEASURES))
+    for job in report.jobs:
+        show_line(f"{harmless(job.name)}: {people.people_headline(job)}")
+    _table("reviewers", people.reviewers_table(overall.reviewers))
+    if len(overall.pairs) > 1:
+        _table("pairs", people.pairs_table(overall.pairs))
+    _show_verifier(overall.verifier, everything=everything)
+    _table("agents", people.agents_table(report))
+    if len(report.tasks) > 1:
+        shown = report.tasks if everything else report.tasks[:_SHOWN]
+        _table("tasks", people.tasks_table(shown))
+        _rest(len(report.tasks) - len(shown), "task")
+    click.echo()
+    show_line(people.ready_line(ready))
+    show_table("", people.gates_table(ready))
+
+
+def _show_verifier(verifier: VerifierFigures, *, everything: bool) -> None:
+    _table("verifier against people", people.confusion_table(verifier))
+    _table("verifier", people.shares_table(verifier))
+    _table("pass rate", people.rates_table(verifier))
+    if verifier.confusion.trials:
+        show_line(people.sampling_line(verifier))
+    _dissents("verifier passed, people fail", verifier.wrong_passes, everything=everything)
+    _dissents("verifier failed, people pass", verifier.wrong_fails, everything=everything)
+
+
+def _dissents(title: str, dissents: Sequence[Dissent], *, everything: bool) -> None:
+    shown = dissents if everything else dissents[:_SHOWN]
+    _table(title, people.dissents_table(title, shown))
+    _rest(len(dissents) - len(shown), "trial")
+
+
+def _table(title: str, table: Table) -> None:
+    if table.rows:
+        click.echo()
+        show_table(title, table)
+
+
+def _rest(left: int, noun: str) -> None:
+    if left > 0:
+        click.echo(f"{counted(left, f'more {noun}')}; --all shows them", err=True)

@@ -10,12 +10,10 @@ from pydantic import ValidationError
 from seatrial.cli.job_view import find_trial
 from seatrial.cli.trial_view import show_annotations
 from seatrial.errors import UsageError
-from seatrial.model.annotation import Annotation, Judgment
+from seatrial.model.evaluation import Annotation, Judgment
 from seatrial.model.review import ReviewEntry, ReviewRole, new_entry_id
 from seatrial.report.text import format_reward, harmless
-from seatrial.review.categories import category_slug
-from seatrial.review.context import context_of
-from seatrial.review.given import moment_after
+from seatrial.review.verdicts import category_slug, context_of, moment_after
 from seatrial.store.job_store import JobStore
 
 

@@ -11,13 +11,12 @@ from typing import Any
 import click
 
 from seatrial.cli.job_view import find_trial
-from seatrial.cli.render import show_warning
+from seatrial.cli.screen import show_warning
 from seatrial.cli.trial_view import show_annotations
 from seatrial.errors import UsageError
 from seatrial.model.review import Retraction, ReviewEntry, new_entry_id, not_taken_back
 from seatrial.report.text import counted, harmless
-from seatrial.review.exchange.formats import FORMATS, format_of
-from seatrial.review.exchange.taking_in import merge_reviews, sort_out
+from seatrial.review.exchange import FORMATS, format_of, merge_reviews, sort_out
 from seatrial.store.job_store import JobStore
 
 _NAMED = 20
@@ -66,8 +65,7 @@ def export_reviews(job: Path, target: Path, kind: str | None) -> None:
 def import_reviews(job: Path, file: Path, kind: str | None, skip_bad: bool) -> None:
     """Add the reviews in FILE to the job in folder JOB. Nothing is added unless all of it can be."""
     store, chosen = JobStore.open(job), format_of(kind, file)
-    moment = dt.datetime.fromtimestamp(int(file.stat().st_mtime), dt.UTC).isoformat()
-    found = sort_out(store, chosen.read(file.read_bytes(), moment))
+    found = sort_out(store, chosen.read(file.read_bytes()))
     _complain(file, found.problems)
     if found.problems and not skip_bad:
         wrong = counted(len(found.problems), "piece cannot be added", "pieces cannot be added")

@@ -1,7 +1,7 @@
 """`seatrial calls JOB TRIAL`: what the agent of a trial and its model said to each other."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,12 +14,12 @@ from seatrial.errors import JobError, StoreError
 from seatrial.gateway.calls import conversation, parse_calls, whole_request
 from seatrial.model.record import TrialRecord
 from seatrial.model.trace import ModelCall
-from seatrial.report.conversation import Utterance, answer, block, headline, told
+from seatrial.report.conversation import ShownPart, block, describe_threads, headline, part_calls, shown_parts
 from seatrial.report.export import TrialTalk, find_talks
 from seatrial.report.text import harmless
-from seatrial.report.thread_lines import describe_threads, tell_calls
 from seatrial.report.trial import model_usage
 from seatrial.store.job_store import JobStore
+from seatrial.trajectories.reading import read_answer, read_messages
 from seatrial.trajectories.threads import Thread, find_threads
 
 T = TypeVar("T")
@@ -123,24 +123,20 @@ def _show_threads(talk: _Talk, wanted: _Wanted) -> None:
     if len(threads) > 1:
         for line in describe_threads(chosen):
             click.echo(click.style(f"=== {harmless(line)}", bold=True))
-    for each in tell_calls(talk.calls, threads, full=wanted.full):
+    for each in part_calls(talk.calls, threads, full=wanted.full):
         if wanted.thread is None or _is_in(chosen[0], each.call):
-            _show(headline(each.call, each.thread), each.said, cut=not wanted.full)
+            _show(headline(each.call, each.thread), each.shown, cut=not wanted.full)
 
 
 def _is_in(thread: Thread, call: ModelCall) -> bool:
     return any(each.call is call for each in thread.calls)
 
 
-def _show(facts: str, said: Sequence[Utterance], *, cut: bool) -> None:
+def _show(facts: str, parts: Iterable[ShownPart], *, cut: bool) -> None:
     click.echo(click.style(f"--- {facts}", bold=True))
-    for line in _lines(said, cut=cut):
-        click.echo(line)
-
-
-def _lines(said: Sequence[Utterance], *, cut: bool) -> Iterator[str]:
-    for each in said:
-        yield from block(each, cut=cut)
+    for part in parts:
+        for line in block(part, cut=cut):
+            click.echo(line)
 
 
 def _show_whole(talk: _Talk, index: int) -> None:
@@ -149,8 +145,9 @@ def _show_whole(talk: _Talk, index: int) -> None:
     call = next(call for call in calls if call.index == index)
     request = _unless_damaged(talk.path, lambda: whole_request(calls, index))
     messages = _unless_damaged(talk.path, lambda: conversation(calls, index))
-    asked = [Utterance("request", json.dumps(request, ensure_ascii=False))] if request else []
-    _show(headline(call), [*asked, *told(messages), *answer(call.response)], cut=False)
+    asked = [ShownPart("request", json.dumps(request, ensure_ascii=False))] if request else []
+    said = shown_parts([*read_messages(messages), *read_answer(call.response)])
+    _show(headline(call), [*asked, *said], cut=False)
 
 
 def _show_stored(talk: _Talk, index: int | None) -> None:

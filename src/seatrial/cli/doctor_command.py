@@ -6,8 +6,9 @@ from dataclasses import asdict
 
 import click
 
-from seatrial.backends.upkeep import examine
-from seatrial.cli.render import show_table
+from seatrial.analysis.tables import Table
+from seatrial.backends.named import examine
+from seatrial.cli.screen import show_table
 from seatrial.sandbox.doctor import HostFinding
 
 
@@ -28,8 +29,8 @@ def command(context: click.Context, as_json: bool, engine: str, address: str | N
         for finding in findings:
             click.echo(json.dumps(asdict(finding)))
     else:
-        rows = ((finding.step, finding.status, finding.detail, finding.fix) for finding in findings)
-        show_table("what works here", ("step", "status", "detail", "fix"), rows)
+        rows = [(finding.step, finding.status, finding.detail, finding.fix) for finding in findings]
+        show_table("what works here", Table(("step", "status", "detail", "fix"), rows))
     context.exit(1 if any(finding.status == "fails" for finding in findings) else 0)
 
 
@@ -38,13 +39,13 @@ async def _collect() -> list[HostFinding]:
 
 
 def _examine_cluster(address: str | None, as_json: bool) -> int:
-    from seatrial.jobs.ray.doctor import examine_cluster  # noqa: PLC0415 - only here
+    from seatrial.jobs.ray.engine import examine_cluster  # noqa: PLC0415 - only here
 
     nodes = asyncio.run(examine_cluster(address))
     if as_json:
         for node in nodes:
             click.echo(json.dumps(asdict(node)))
     else:
-        rows = ((node.node, node.status, node.detail, node.reason) for node in nodes)
-        show_table("nodes", ("node", "status", "detail", "reason"), rows)
+        rows = [(node.node, node.status, node.detail, node.reason) for node in nodes]
+        show_table("nodes", Table(("node", "status", "detail", "reason"), rows))
     return 0 if any(node.status == "fit" for node in nodes) else 1

@@ -6,10 +6,15 @@ from pathlib import Path
 
 import click
 
-from seatrial.cli.env_files import SCRIPT, new_environment_files
-from seatrial.cli.env_modules import KINDS
+from seatrial.cli.init_command import filled_in, task_files, write_new_folder
 from seatrial.cli.program import command_line
 from seatrial.errors import UsageError
+
+MEANS = {"single-turn": 2 / 3, "tool": 2 / 3, "multi-turn": 2 / 3, "harbor": 1.0, "cli-agent": 0.5}
+"""The kinds of environments, and the mean reward that the script of each gets in place of a model."""
+
+_SCRIPT = "script.json"
+_TASK = "sensor-readings"
 
 
 @click.group("env")
@@ -19,7 +24,7 @@ def command() -> None:
 
 @command.command("init", short_help="Make a new environment that works.")
 @click.argument("name")
-@click.option("--kind", type=click.Choice(list(KINDS)), default="single-turn", help="What a rollout is.  [single-turn]")
+@click.option("--kind", type=click.Choice(list(MEANS)), default="single-turn", help="What a rollout is.  [single-turn]")
 @click.option(
     *("-p", "--path"),
     "parent",
@@ -44,15 +49,20 @@ def init(name: str, kind: str, parent: Path) -> None:
     if not module.isidentifier() or keyword.iskeyword(module) or not module.isascii():
         raise UsageError(f"{name!r} cannot be a module's name; use letters, digits and dashes, such as my-env")
     folder = parent / module
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{folder}: is there already, and nothing in it is overwritten; choose a new name")
-    for path, content in new_environment_files(module, kind).items():
-        file = folder / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content)
-        file.chmod(0o755 if file.suffix == ".sh" else 0o644)
+    write_new_folder(folder, _environment_files(module, kind), "choose a new name")
     place = str(folder) if folder.is_absolute() else f"./{folder}"
     click.echo(f"{folder} is an environment that works. Change {module}.py, and try it with:")
-    click.echo(f"  {command_line('eval', place, '-m', 'scripted', '--upstream', f'scripted:{folder / SCRIPT}')}")
+    click.echo(f"  {command_line('eval', place, '-m', 'scripted', '--upstream', f'scripted:{folder / _SCRIPT}')}")
     click.echo(f"  {command_line('eval', place, '-m', 'gpt-5-mini')}")
     click.echo(f"  pytest {shlex.quote(str(folder))}")
+
+
+def _environment_files(module: str, kind: str) -> dict[str, bytes]:
+    values = {"MODULE": module, "NAME": module.replace("_", "-"), "MEAN": repr(MEANS[kind])}
+    values |= {"PACKED": "", "LISTED": ""}
+    tasks: dict[str, bytes] = {}
+    if kind == "harbor":
+        values["PACKED"] = ', "tasks"'
+        values["LISTED"] = "| `tasks/` | the tasks; `seatrial init tasks/NAME` makes more |\n"
+        tasks = {f"tasks/{_TASK}/{path}": content for path, content in task_files(_TASK).items()}
+    return filled_in("environment", values) | filled_in(kind, values) | tasks

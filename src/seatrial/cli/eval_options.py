@@ -1,6 +1,6 @@
 """The options of `seatrial eval`: the letters of `vf-eval` and `prime eval run`, with Harbor's and our own beside them.
 
-Those that mean nothing here are taken too, with one note for all of them; docs/eval.md says why of each.
+Those of theirs that would have no effect here are refused; docs/eval.md says why of each.
 """
 
 import json
@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
-from seatrial.cli.option_groups import Decorator, OptionGroup, with_options
-from seatrial.cli.option_values import parse_duration
+from seatrial.cli.job_options import DISPLAY
+from seatrial.cli.options import Decorator, OptionGroup, parse_duration, with_options
+from seatrial.errors import UsageError
 
-NO_EFFECT = "no_effect"
 LATEST = ""
 """What `--resume` says without a folder: the newest evaluation that was not finished."""
 
@@ -46,10 +46,9 @@ def _parse_headers(_: click.Context, option: click.Parameter, values: tuple[str,
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-def _note(context: click.Context, option: click.Parameter, value: Any) -> None:
-    """Remember that an option was given which has no effect here."""
-    if value not in (None, False, (), ""):
-        context.params.setdefault(NO_EFFECT, []).append(option.opts[-1])
+def _refuse(_: click.Context, option: click.Parameter, value: str | bool | None) -> None:
+    if value not in (None, False):
+        raise UsageError(f"{option.opts[-1]} has no effect in Seatrial and was removed; leave it out")
 
 
 ENVIRONMENT = OptionGroup(
@@ -181,8 +180,7 @@ RESULTS = OptionGroup(
 OUTPUT = OptionGroup(
     "Output",
     (
-        click.option("--json", "as_json", is_flag=True, help="Print one JSON object per event and line."),
-        click.option("-q", "--quiet", "--silent", "quiet", is_flag=True, help="Show only the summary."),
+        *DISPLAY.options,
         click.option("-d", "--disable-tui", "plain", is_flag=True, help="A line for each rollout, also on a terminal."),
         click.option("-v", "--verbose", "--debug", "debug", is_flag=True, help="Show the log, and whole tracebacks."),
     ),
@@ -214,16 +212,15 @@ _VALUES_WITHOUT_EFFECT = (
 _HIDDEN: tuple[Decorator, ...] = (
     click.option("-p", "place_or_provider", hidden=True),
     *(
-        click.option(*names, is_flag=True, hidden=True, expose_value=False, callback=_note)
+        click.option(*names, is_flag=True, hidden=True, expose_value=False, callback=_refuse)
         for names in _FLAGS_WITHOUT_EFFECT
     ),
-    *(click.option(*names, hidden=True, expose_value=False, callback=_note) for names in _VALUES_WITHOUT_EFFECT),
+    *(click.option(*names, hidden=True, expose_value=False, callback=_refuse) for names in _VALUES_WITHOUT_EFFECT),
 )
 GROUPS = (ENVIRONMENT, MODEL, RUNNING, RESULTS, OUTPUT)
 
 
 def eval_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command all of these options."""
     command = with_options(command, _HIDDEN)
     for group in reversed(GROUPS):
         command = group(command)

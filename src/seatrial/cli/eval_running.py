@@ -1,164 +1,83 @@
-"""Carrying out an evaluation while it is watched: what is done is kept and told of, however it ends."""
+"""The figures of an evaluation on the screen, each mean beside what it is a mean of."""
 
-import asyncio
-import logging
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from seatrial.cli.eval_ending import EvalEnding, conclude
-from seatrial.cli.eval_prepared import PreparedEval
-from seatrial.cli.gates import Gates
-from seatrial.cli.long_run import cancelled_by_signals
-from seatrial.cli.progress import Beginning, Display
-from seatrial.env.module_errors import module_error
-from seatrial.env.results import Output, Results
-from seatrial.errors import SeatrialError
-from seatrial.model.outcome import Outcome
-from seatrial.report.text import counted
-from seatrial.trial.events import Notice, RolloutFinished
+import click
 
-_TOLD_ANYWAY = "seatrial.env.run_row"  # a rollout that came to nothing has a line of its own
+from seatrial.analysis.figures import format_mean
+from seatrial.analysis.tables import Table, interval
+from seatrial.cli.screen import OUTCOME_COLOURS, paint, show_line, show_table
+from seatrial.env.figures import EvalFigures, evaluation_figures, named_figures
+from seatrial.env.saving import read_metadata, read_outputs
+from seatrial.model.outcome import PASS_THRESHOLD
+from seatrial.report.text import counted, format_cost, harmless, other_means
+
+_NAMED = 5
 
 
-def carry_out_eval(prepared: PreparedEval, display: Display, gates: Gates) -> int:
-    """Run an evaluation to its end, show it, and return the exit code: 0, 1 for less than was asked for, 130.
-
-    Raises what it cannot go on with, such as a StoreError, when what is done has been kept.
-    """
-    results: Results | None = None
-    try:
-        try:
-            display.begin(_beginning(prepared))
-            results = asyncio.run(cancelled_by_signals(_evaluate(prepared, display)))
-        finally:
-            display.close()
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        return conclude(EvalEnding(prepared, "interrupted", None), gates)
-    except SeatrialError:
-        conclude(EvalEnding(prepared, "failed", None), gates)
-        raise
-    return conclude(EvalEnding(prepared, "complete", results), gates)
+def show_evaluation(folder: Path) -> None:
+    """What the evaluation in a folder amounts to, recomputed from its rollouts. Raises StoreError."""
+    show_figures(stored_figures(folder), str(read_metadata(folder).get("model") or "-"))
 
 
-def _beginning(prepared: PreparedEval) -> Beginning:
-    name = prepared.environment.env_id
-    return Beginning(name, prepared.folder or Path(name), prepared.planned, unit="rollout")
-
-
-async def _evaluate(prepared: PreparedEval, display: Display) -> Results:
-    environment, seen = prepared.environment, OutputTeller(prepared, display)
-    how = _arguments(prepared, seen)
-    with _log_to(display):
-        display.observe(Notice(_in_words(prepared)))
-        try:
-            async with environment:
-                return await _run(prepared, how)
-        except (SeatrialError, OSError):
-            raise
-        except Exception as error:
-            raise module_error(environment.env_id, "the evaluation failed", error, prepared.home) from error
-
-
-async def _run(prepared: PreparedEval, how: Mapping[str, Any]) -> Results:
-    model = prepared.model
-    return await prepared.environment.evaluate(
-        model.client,
-        model.name,
-        num_examples=prepared.num_examples,
-        rollouts_per_example=prepared.rollouts,
-        shuffle=prepared.seed is not None,
-        seed=prepared.seed,
-        **how,
+def stored_figures(folder: Path) -> EvalFigures:
+    outputs, metadata = read_outputs(folder), read_metadata(folder)
+    planned, threshold = metadata.get("planned"), metadata.get("pass_threshold")
+    return evaluation_figures(
+        outputs,
+        planned if isinstance(planned, int) else len(outputs),
+        threshold if isinstance(threshold, int | float) else PASS_THRESHOLD,
+        model=str(metadata.get("model") or ""),
     )
 
 
-def _arguments(prepared: PreparedEval, seen: "OutputTeller") -> dict[str, Any]:
-    options = prepared.options
-    wanted = {
-        "sampling_args": prepared.sampling_args,
-        "max_concurrent": -1 if options["concurrent"] is None else options["concurrent"],
-        "state_columns": options["state_columns"],
-        "save_to": prepared.folder,
-        "resume": prepared.resume,
-        "engine": options["engine"],
-        "address": options["address"],
-        "independent_scoring": options["independent_scoring"] or None,
-    }
-    given = {name: value for name, value in wanted.items() if value is not None}
-    if options["retries"] is not None:
-        given["max_retries"] = options["retries"]
-    return {**given, "on_progress": seen}
+def figures_json(figures: EvalFigures) -> dict[str, Any]:
+    """The figures as metadata.json has them, and what the model cost."""
+    return {**named_figures(figures), "cost_usd": figures.cost_usd}
 
 
-def _in_words(prepared: PreparedEval) -> str:
-    examples = prepared.planned // prepared.rollouts
-    each = "once" if prepared.rollouts == 1 else f"{prepared.rollouts} times each"
-    return f"{prepared.environment.env_id}: {counted(examples, 'example')}, {each}, by {prepared.model.name}"
+def show_figures(evaluation: EvalFigures, model: str) -> None:
+    """Mean, interval and denominators; then what failed, pass@k, metrics and what the model used."""
+    figures = evaluation.figures
+    passed = f"{figures.solved:,} of {figures.scored:,}"
+    scored = f"{figures.scored:,} of {figures.planned:,}"
+    columns = ("model", "mean reward", "95 % interval", f"passed (≥ {evaluation.pass_threshold:g})", "scored")
+    show_table("", Table(columns, [(model, format_mean(figures.mean), interval(figures.estimate), passed, scored)]))
+    _show_left_out(evaluation)
+    if evaluation.pass_at_k:
+        show_line(f"pass@k: {_by_k(evaluation.pass_at_k)}")
+        show_line(f"pass^k: {_by_k(evaluation.pass_all_k)}")
+    if evaluation.metrics:
+        rows = [(name, format_mean(each.mean), f"{each.rollouts:,}") for name, each in evaluation.metrics.items()]
+        show_table("metrics", Table(("metric", "mean", "rollouts"), rows))
+    _show_usage(evaluation)
 
 
-class OutputTeller:
-    """Tells a display of the outputs that have come, in the way environments tell of them."""
-
-    def __init__(self, prepared: PreparedEval, display: Display) -> None:
-        self._prepared = prepared
-        self._display = display
-        self._rollouts: Counter[str] = Counter()
-
-    def __call__(self, outputs: Sequence[Output], new: Sequence[Output], metadata: Any = None) -> None:
-        """Tell of the new ones."""
-        for output in new:
-            self._display.observe(self._event(output))
-
-    def _event(self, output: Output) -> RolloutFinished:
-        is_trial = self._prepared.environment.rollouts_are_trials
-        example = str(output["task"] if is_trial else f"example {output['example_id']}")
-        self._rollouts[example] += 1
-        error, timing = output["error"] or {}, output["timing"]
-        milliseconds = timing.get("total_ms") if isinstance(timing, Mapping) else None
-        return RolloutFinished(
-            rollout_id=f"{example}.{self._rollouts[example]}",
-            agent=self._prepared.model.name,
-            outcome=outcome_of_output(output, self._prepared.pass_threshold),
-            reward=output["reward"],
-            seconds=milliseconds / 1000 if isinstance(milliseconds, int | float) else None,
-            reason=str(error.get("message", "")),
-        )
+def _show_left_out(evaluation: EvalFigures) -> None:
+    figures = evaluation.figures
+    for each in evaluation.errors[:_NAMED]:
+        line = f"not scored: {counted(each.rollouts, 'rollout')}, {each.kind}: {each.error}: {each.message}"
+        click.echo(paint(harmless(line), OUTCOME_COLOURS["infrastructure_error"]))
+    if (others := len(evaluation.errors) - _NAMED) > 0:
+        click.echo(f"not scored: … and {counted(others, 'other reason')}; the rollouts name them")
+    if figures.invalid:
+        show_line(f"not scored: the verifier could not judge {counted(figures.invalid, 'rollout')}")
+    if figures.open:
+        show_line(f"{counted(figures.open, 'rollout')} not run yet")
+    for line in other_means(figures, "rollout", "a reward"):
+        show_line(line)
 
 
-def outcome_of_output(output: Output, pass_threshold: float) -> Outcome | None:
-    """What a rollout amounts to: what its trial says, else what its reward says; None for one that nothing judged."""
-    if output.get("outcome"):
-        outcome: Outcome = output["outcome"]
-        return outcome
-    if output["error"] is not None:
-        return "infrastructure_error"
-    reward = output["reward"]
-    if reward is None:
-        return None
-    return "pass" if reward >= pass_threshold else "partial" if reward > 0 else "fail"
+def _show_usage(figures: EvalFigures) -> None:
+    used = figures.usage
+    if used["calls"] or used["input_tokens"]:
+        cached = f" ({used['cached_tokens']:,} cached)" if used["cached_tokens"] else ""
+        tokens = f"{used['input_tokens']:,} tokens in{cached}, {used['output_tokens']:,} out"
+        cost = format_cost(figures.cost_usd) if figures.cost_usd is not None else "cost not known"
+        show_line(f"model: {counted(used['calls'], 'call')}, {tokens}, {cost}")
 
 
-class _ToDisplay(logging.Handler):
-    """Lets a display say what the library warns of."""
-
-    def __init__(self, display: Display) -> None:
-        super().__init__(logging.WARNING)
-        self._display = display
-        self._loop = asyncio.get_running_loop()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.name != _TOLD_ANYWAY:
-            self._loop.call_soon_threadsafe(self._display.observe, Notice(record.getMessage()))
-
-
-@contextmanager
-def _log_to(display: Display) -> Iterator[None]:
-    log, handler = logging.getLogger("seatrial"), _ToDisplay(display)
-    log.addHandler(handler)
-    try:
-        yield
-    finally:
-        log.removeHandler(handler)
+def _by_k(values: Mapping[int, float]) -> str:
+    return ", ".join(f"{k}: {format_mean(value)}" for k, value in values.items())

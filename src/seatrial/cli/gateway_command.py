@@ -16,17 +16,17 @@ from typing import Any, Protocol
 import click
 
 from seatrial.agents.environ import model_variables
-from seatrial.cli.agent_options import MODELS
-from seatrial.cli.long_run import ending_signals, settle_in
-from seatrial.cli.option_groups import grouped
+from seatrial.cli.job_options import MODELS
+from seatrial.cli.long_run import ending_signals, relax_gc
+from seatrial.cli.options import grouped
 from seatrial.errors import UsageError
 from seatrial.gateway.access import agent_variables, known_secrets
+from seatrial.gateway.api import for_trial
+from seatrial.gateway.base import EndedCall, checked
 from seatrial.gateway.calls import CALLS_FILE, CallLog
-from seatrial.gateway.ended import EndedCall, checked
 from seatrial.gateway.server import listening_socket, serve
 from seatrial.gateway.session import Session
-from seatrial.gateway.upstreams.per_trial import for_trial
-from seatrial.jobs.models import model_access
+from seatrial.jobs.machinery import model_access
 from seatrial.model.job import ModelOptions
 from seatrial.model.record import ModelUsage
 from seatrial.model.trace import ModelCall
@@ -138,7 +138,7 @@ class _Journal:
 
 
 async def _serve(options: ModelOptions, model: str | None, place: _Place, teller: _Teller) -> None:
-    settle_in()
+    relax_gc()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, *ending_signals()):  # its only end, and thus no failure

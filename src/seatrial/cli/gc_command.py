@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from seatrial.backends.upkeep import sweep
+from seatrial.backends.named import sweep
 from seatrial.errors import JobError
 from seatrial.report.text import counted
 from seatrial.store.job_store import JobStore

@@ -7,14 +7,14 @@ from typing import Literal
 
 import click
 
+from seatrial.analysis.figures import format_mean
+from seatrial.analysis.tables import Table
 from seatrial.cli.program import command_line
-from seatrial.cli.render import show_line, show_table, show_warning
+from seatrial.cli.screen import show_line, show_table, show_warning
 from seatrial.errors import UsageError
-from seatrial.integrations.importing import ImportOptions, ImportReport, import_job
-from seatrial.integrations.means import Means
-from seatrial.integrations.records import RewardRange
-from seatrial.integrations.sources import open_source
-from seatrial.model.imported import SourceFormat
+from seatrial.integrations.importing import ImportOptions, ImportReport, Means, RewardRange, import_job, open_source
+from seatrial.model.outcome import PASS_THRESHOLD
+from seatrial.model.record import SourceFormat
 from seatrial.report.text import counted, harmless
 
 _NAMED = 5
@@ -36,7 +36,7 @@ _COLUMNS = ("agent", "stored mean", "mean here", "scored", "tasks")
 @click.option(
     "--pass-threshold",
     type=click.FloatRange(0.0, 1.0),
-    default=1.0,
+    default=PASS_THRESHOLD,
     show_default=True,
     help="From which reward on a trial has passed.",
 )
@@ -82,7 +82,7 @@ def _scale(asked: str | None) -> RewardRange:
 
 def _show(report: ImportReport) -> None:
     store = report.store
-    show_table("", _COLUMNS, [_row(each) for each in report.means])
+    show_table("", Table(_COLUMNS, [_row(each) for each in report.means]))
     for each in report.means:
         for reason in each.reasons:
             show_line(f"{each.agent}: {reason.change:+.4f} {reason.text}")
@@ -100,8 +100,8 @@ def _show(report: ImportReport) -> None:
 def _row(each: Means) -> tuple[str, ...]:
     return (
         harmless(each.agent),
-        "-" if each.stored is None else f"{each.stored:.4f}",
-        "-" if each.mean is None else f"{each.mean:.4f}",
+        format_mean(each.stored, ".4f"),
+        format_mean(each.mean, ".4f"),
         f"{each.scored:,} of {each.trials:,}",
         f"{each.tasks:,}",
     )

@@ -2,21 +2,18 @@
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 import click
 
-from seatrial.analysis.loaded import LoadedJob
+from seatrial.analysis.figures import Figures
+from seatrial.analysis.loaded import Filter, LoadedJob, filter_job, load_job
 from seatrial.analysis.summary import JobSummary
-from seatrial.analysis.tally import Tally
-from seatrial.cli.colours import OUTCOME_COLOURS, paint
 from seatrial.cli.program import command_line
-from seatrial.cli.render import show_line, show_table
+from seatrial.cli.screen import OUTCOME_COLOURS, paint, show_line, show_table
 from seatrial.errors import JobError, StoreError
+from seatrial.report.tables import summary_table, trials_table, usage_table
 from seatrial.report.text import (
-    SUMMARY_COLUMNS,
-    TRIAL_COLUMNS,
-    USAGE_COLUMNS,
-    USED_COLUMNS,
     by_task,
     counted,
     doubts,
@@ -25,15 +22,11 @@ from seatrial.report.text import (
     interval_line,
     outcome_counts,
     prices_line,
-    summary_rows,
-    trial_row,
-    usage_rows,
-    used_cells,
     worst_first,
 )
-from seatrial.store.census import Uncounted
 from seatrial.store.index import TrialEntry
 from seatrial.store.job_store import JobStore
+from seatrial.store.records import Uncounted
 
 _SHOWN = 40
 _NAMED = 5
@@ -41,23 +34,23 @@ _NAMED = 5
 
 def show_summary(summary: JobSummary) -> None:
     """A row per agent with mean, intervals and denominators; then outcomes, doubts, what is left out, what was used."""
-    show_table("", SUMMARY_COLUMNS, summary_rows(summary))
+    show_table("", summary_table(summary.agents))
     show_intervals(summary.agents.values())
     show_beside(summary.agents)
     show_causes(summary)
     show_models(summary.agents)
 
 
-def show_intervals(tallies: Iterable[Tally]) -> None:
+def show_intervals(shown: Iterable[Figures]) -> None:
     """By what the intervals of a table were computed, if it has any."""
-    if line := interval_line(tallies):
+    if line := interval_line(shown):
         show_line(line)
 
 
-def show_beside(tallies: Mapping[str, Tally], more: Mapping[str, Sequence[str]] | None = None) -> None:
+def show_beside(agents: Mapping[str, Figures], more: Mapping[str, Sequence[str]] | None = None) -> None:
     """What belongs beside the means: how trials ended, doubts, and what `more` has of each agent."""
-    for name, tally in tallies.items():
-        for line in (outcome_counts(tally), *doubts(tally), *(more or {}).get(name, ())):
+    for name, figures in agents.items():
+        for line in (outcome_counts(figures), *doubts(figures), *(more or {}).get(name, ())):
             show_line(f"{harmless(name)}: {line}")
 
 
@@ -75,11 +68,11 @@ def show_causes(summary: JobSummary) -> None:
         show_line(str(count))
 
 
-def show_models(tallies: Mapping[str, Tally]) -> None:
-    """What the models of agents used, if any did."""
-    if rows := usage_rows(tallies):
-        show_table("models", USAGE_COLUMNS, rows)
-        if line := prices_line(tallies.values()):
+def show_models(agents: Mapping[str, Figures]) -> None:
+    table = usage_table(agents)
+    if table.rows:
+        show_table("models", table)
+        if line := prices_line(agents.values()):
             show_line(line)
 
 
@@ -104,11 +97,8 @@ def show_trials(entries: Sequence[TrialEntry], *, everything: bool) -> None:
         return
     long = len(entries) > _SHOWN and not everything
     chosen = worst_first(entries, _SHOWN) if long else by_task(entries)
-    if any(entry.model_calls is not None for entry in entries):
-        rows = [(*trial_row(entry), *used_cells(entry)) for entry in chosen]
-        show_table("trials", (*TRIAL_COLUMNS, *USED_COLUMNS), rows)
-    else:
-        show_table("trials", TRIAL_COLUMNS, map(trial_row, chosen))
+    with_usage = any(entry.model_calls is not None for entry in entries)
+    show_table("trials", trials_table(chosen, with_usage=with_usage))
     if long:
         click.echo(f"{counted(len(entries) - _SHOWN, 'more trial')}, none worse; --all shows them", err=True)
 
@@ -130,6 +120,14 @@ def warn_of_uncounted(jobs: Iterable[LoadedJob]) -> None:
             records = counted(len(job.uncounted), "record does", "records do")
             advice = f"`{command_line('show', str(job.path), '--all')}` says why"
             click.echo(f"Warning: {harmless(f'{job.path}: {records} not count; {advice}')}", err=True)
+
+
+def readable_job(folder: Path, wanted: Filter) -> LoadedJob:
+    """A job whose gate is asked for. Raises JobError where it cannot be read, which must not exit as a verdict does."""
+    try:
+        return filter_job(load_job(folder), wanted)
+    except StoreError as error:
+        raise JobError(str(error)) from error
 
 
 def find_trial(store: JobStore, wanted: str) -> TrialEntry:

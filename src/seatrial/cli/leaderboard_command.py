@@ -9,28 +9,26 @@ import click
 
 from seatrial.analysis.arms import arms_of
 from seatrial.analysis.figures_json import figures_json
-from seatrial.analysis.filters import Filter
 from seatrial.analysis.leaderboard import Leaderboard, rank_arms
-from seatrial.analysis.loaded import load_jobs
-from seatrial.cli.export_filter import where_option
+from seatrial.analysis.loaded import Filter, load_jobs
+from seatrial.cli.analysis_options import SEED, where_option
 from seatrial.cli.job_view import warn_of_uncounted
-from seatrial.cli.render import show_line, show_table
-from seatrial.cli.statistics_options import seed_option
+from seatrial.cli.screen import show_line, show_table
 from seatrial.errors import JobError, UsageError
-from seatrial.report.figure_text import ATTEMPT_COLUMNS, attempt_rows
-from seatrial.report.leaderboard_text import (
+from seatrial.report.leaderboard import (
     leaderboard_answer,
     leaderboard_figures,
     leaderboard_lines,
     leaderboard_markdown,
     leaderboard_table,
 )
+from seatrial.report.tables import attempts_table
 
 
 @click.command("leaderboard")
 @click.argument("jobs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="JOB...")
 @where_option("Rank by")
-@seed_option()
+@SEED
 @click.option("--json", "as_json", is_flag=True, help="Print all of it as one JSON object.")
 @click.option("--markdown", is_flag=True, help="Print it as Markdown.")
 def command(jobs: tuple[Path, ...], where: Filter, seed: int, as_json: bool, markdown: bool) -> None:
@@ -57,11 +55,12 @@ def command(jobs: tuple[Path, ...], where: Filter, seed: int, as_json: bool, mar
 
 def _show(board: Leaderboard) -> None:
     show_line(leaderboard_answer(board))
-    show_table("", *leaderboard_table(board))
+    show_table("", leaderboard_table(board))
     for line in leaderboard_lines(board):
         show_line(line)
-    if attempts := [*attempt_rows(leaderboard_figures(board), 2)]:
-        show_table("attempts", ATTEMPT_COLUMNS, attempts)
+    attempts = attempts_table(leaderboard_figures(board))
+    if attempts.rows:
+        show_table("attempts", attempts)
 
 
 def _document(board: Leaderboard) -> dict[str, Any]:

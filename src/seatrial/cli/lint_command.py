@@ -5,11 +5,11 @@ from collections import Counter
 
 import click
 
-from seatrial.cli.render import show_problem
-from seatrial.model.task import BrokenTask, Problem, Task
+from seatrial.cli.screen import show_problem
+from seatrial.model.loaded_task import BrokenTask, Problem, Task
 from seatrial.report.text import counted
-from seatrial.tasks.dataset import scan
 from seatrial.tasks.lint import lint
+from seatrial.tasks.load import scan
 
 
 @click.command("lint")

@@ -16,13 +16,12 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from seatrial.analysis.tally import OUTCOMES
-from seatrial.cli.colours import OUTCOME_COLOURS
-from seatrial.cli.progress import Beginning, Ending, Telling, conclude_in_words, notice_line
-from seatrial.cli.progress_board import Board
-from seatrial.cli.trial_lines import TrialLines
+from seatrial.analysis.figures import OUTCOMES, format_mean
+from seatrial.cli.progress import Beginning, Board, Ending, Telling, TrialLines, conclude_in_words, notice_line
+from seatrial.cli.screen import OUTCOME_COLOURS
+from seatrial.model.events import Notice
 from seatrial.report.text import format_cost, format_duration, harmless
-from seatrial.trial.events import Event, Notice, RolloutFinished, TrialFinished, TrialPassedOver, TrialRetried
+from seatrial.trial.events import Event, RolloutFinished, TrialFinished, TrialPassedOver, TrialRetried
 
 _SHORTEST_SEC = 0.2
 _TICK_SEC = 1.0
@@ -34,9 +33,7 @@ _INDENT = 4  # of what does not fit on the first line of a trial
 class Timer(Protocol):
     """A call that is still to come."""
 
-    def cancel(self) -> None:
-        """Forget about it."""
-        ...
+    def cancel(self) -> None: ...
 
 
 Later = Callable[[float, Callable[[], None]], Timer]
@@ -65,7 +62,6 @@ class LiveDisplay:
         self.observe: Callable[[Event], None] = Telling(self._take)
 
     def begin(self, job: Beginning) -> None:
-        """Put up the display."""
         self._name = str(job.folder)
         self._board = Board(job.planned, job.earlier, self._clock())
         self._lines = TrialLines(job.limits)
@@ -118,7 +114,6 @@ class LiveDisplay:
             self._draw_within(_TICK_SEC)
 
     def close(self) -> None:
-        """Take the display down."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -127,7 +122,6 @@ class LiveDisplay:
             self._live = None
 
     def conclude(self, end: Ending) -> None:
-        """Show the summary."""
         conclude_in_words(end)
 
     def _render(self) -> RenderableType:
@@ -164,7 +158,9 @@ def _counts(board: Board) -> Text:
     if nodes := {trial.node for trial in board.running.values() if trial.node}:
         words.append((f"on {len(nodes)} {'node' if len(nodes) == 1 else 'nodes'}", ""))
     if means := board.means():
-        words.append((f"mean: {', '.join(f'{harmless(agent)} {mean:.3f}' for agent, mean in means.items())}", "bold"))
+        words.append(
+            (f"mean: {', '.join(f'{harmless(agent)} {format_mean(mean)}' for agent, mean in means.items())}", "bold")
+        )
     if board.cost_usd is not None:
         words.append((format_cost(board.cost_usd), ""))
     return Text("  ").join(Text(word, style=style) for word, style in words)

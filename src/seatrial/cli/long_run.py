@@ -49,7 +49,7 @@ async def cancelled_by_signals(work: Coroutine[Any, Any, T]) -> T:
             loop.remove_signal_handler(number)
 
 
-def settle_in() -> None:
+def relax_gc() -> None:
     """Keep the collector from what is there for good, and let more come together before it looks.
 
     Modules, types and plans stay to the end; going through them again and again is a tenth of what a model call costs

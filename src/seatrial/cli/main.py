@@ -3,6 +3,7 @@
 Exit codes: 0 fine, 1 finished but something is below the mark, 2 usage, 3 a gate that cannot tell, 130 interrupted.
 """
 
+import re
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from difflib import get_close_matches
@@ -11,7 +12,7 @@ from typing import NoReturn
 
 import click
 
-from seatrial.cli.standard_output import outlive_readers
+from seatrial.cli.program import ignore_broken_pipe
 from seatrial.errors import SeatrialError, UsageError
 
 # Name → what `seatrial --help` says of it. Written here so that help needs to import no command.
@@ -65,11 +66,9 @@ class LazyGroup(click.Group):
     """A group whose commands are imported when they run."""
 
     def list_commands(self, _: click.Context) -> list[str]:
-        """The names of all commands."""
         return sorted(COMMANDS)
 
     def get_command(self, _: click.Context, name: str) -> click.Command | None:
-        """The command of that name, None when there is none."""
         if name not in COMMANDS:
             return None
         command = import_module(f"seatrial.cli.{name}_command").command
@@ -77,7 +76,6 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
-        """The commands in the help text, under headings."""
         named = {name for names in _GROUPS.values() for name in names}
         groups = {**_GROUPS, "More": tuple(name for name in COMMANDS if name not in named)}
         for title, names in groups.items():
@@ -119,8 +117,7 @@ def cli() -> None:
 
 
 def main() -> NoReturn:
-    """Run the command line and leave with its exit code."""
-    outlive_readers()
+    ignore_broken_pipe()
     sys.exit(run(sys.argv[1:]))
 
 
@@ -129,12 +126,8 @@ def run(arguments: list[str]) -> int:
     try:
         with _collector_paused(arguments):
             return cli.main(arguments, prog_name="seatrial", standalone_mode=False) or 0
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except SeatrialError as error:
-        click.echo(f"Error: {error}", err=True)
-        return 2 if isinstance(error, UsageError) else 1
+    except (click.ClickException, SeatrialError) as error:
+        return _show(error, arguments)
     except (click.Abort, KeyboardInterrupt):
         click.echo("Interrupted.", err=True)
         return 130
@@ -143,10 +136,48 @@ def run(arguments: list[str]) -> int:
         return 2
 
 
+def _show(error: click.ClickException | SeatrialError, arguments: list[str]) -> int:
+    """Print an error, or what to use instead of what was removed from the command line. Returns the exit code."""
+    is_usage = isinstance(error, click.UsageError | UsageError)
+    if is_usage and (removed := say_what_was_removed(arguments)):
+        click.echo(f"Error: {removed}", err=True)
+        return 2
+    if isinstance(error, click.ClickException):
+        error.show()
+        return error.exit_code
+    click.echo(f"Error: {error}", err=True)
+    return 2 if is_usage else 1
+
+
 def _collector_paused(arguments: list[str]) -> AbstractContextManager[None]:
     """Tables of 100,000 trials take 0.3 s less if the collector does not look for cycles among them."""
     if not arguments or arguments[0] not in _TABLES:
         return nullcontext()
-    from seatrial.store.census import collector_paused  # noqa: PLC0415 - help needs none of it
+    from seatrial.store.records import collector_paused  # noqa: PLC0415 - help needs none of it
 
     return collector_paused()
+
+
+# What was removed, with what to use instead: errors say it for one release.
+
+REMOVED = {
+    ("report", "--format", "ctrf"): "use --format junit",
+    ("export", "--format", "sharegpt"): "use --format openai-jsonl",
+    ("check", "--twins", ""): "leave it out, for V13 is gone",
+    ("check", "--only", "V13"): "V1 to V12 are left",
+    ("check", "--skip", "V13"): "leave it out, for V13 is gone",
+    ("images", "--builder", ""): "have Docker build it, and bring it here: `docker save NAME | seatrial images load -`",
+    ("annotations", "--format", "label-studio"): "use --format csv or --format jsonl",
+    ("annotations", "--format", "argilla"): "use --format csv or --format jsonl",
+}
+"""The command, the option, and the value of it that was removed; no value where the whole option was."""
+
+
+def say_what_was_removed(arguments: list[str]) -> str | None:
+    """A sentence about the first thing in a refused command line that was removed, None where there is none."""
+    typed = " ".join(arguments)
+    for (command, option, value), instead in REMOVED.items():
+        given = rf"[ =](\S+,)?{value}" if value else ""
+        if re.match(rf"{command} (.* )?{option}{given}([ ,=]|$)", typed, re.IGNORECASE | re.DOTALL):
+            return f"{f'{option} {value}'.strip()} was removed; {instead}"
+    return None

@@ -9,7 +9,7 @@ import click
 
 from seatrial.analysis.arms import Arm, arms_of
 from seatrial.analysis.loaded import load_job
-from seatrial.analysis.planning import (
+from seatrial.analysis.power import (
     DifferenceVariance,
     PlanAsked,
     PowerPlan,
@@ -19,16 +19,15 @@ from seatrial.analysis.planning import (
     variance_of_one,
     variance_of_two,
 )
+from seatrial.cli.analysis_options import LEVEL
 from seatrial.cli.job_view import warn_of_uncounted
-from seatrial.cli.render import show_line, show_table
-from seatrial.cli.statistics_options import level_option
+from seatrial.cli.screen import show_line, show_table
 from seatrial.errors import JobError, UsageError
-from seatrial.report.compared import arm_line
-from seatrial.report.planned import (
+from seatrial.report.compared import (
+    arm_line,
     attempts_line,
     power_answer,
-    power_columns,
-    power_rows,
+    power_table,
     source_line,
     split_line,
     width_line,
@@ -58,7 +57,7 @@ from seatrial.report.text import harmless
     show_default=True,
     help="How far tasks that are hard for one agent are hard for the other; for a job with one agent.",
 )
-@level_option()
+@LEVEL
 @click.option(
     "--power",
     type=click.FloatRange(0.5, 0.9999),
@@ -121,7 +120,7 @@ def _show(plan: PowerPlan, arms: list[Arm], correlation: float) -> None:
         show_line(f"   {split_line(split_of(arm))}")
     show_line(source_line(plan.variance, correlation))
     click.echo()
-    show_table("", power_columns(plan), power_rows(plan))
+    show_table("", power_table(plan))
     click.echo()
     show_line(attempts_line(plan))
     if line := width_line(plan):

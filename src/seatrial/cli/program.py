@@ -1,9 +1,12 @@
-"""How a user can start this program again: what commands in our advice begin with."""
+"""This program as its user started it: how to start it again, as our advice says, and an output that may be closed."""
 
+import io
+import os
 import shlex
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 _NAME = "seatrial"
 
@@ -21,3 +24,33 @@ def _program(started_as: str) -> tuple[str, ...]:
     if path.name != _NAME or (on_path and Path(on_path).resolve() == path.resolve()):
         return (_NAME,)
     return (started_as,)
+
+
+# Standard output whose reader may go away, as in `seatrial compare A B --gate | head`: that changes no exit code, and
+# stops no run.
+
+
+class _Output(io.FileIO):
+    """A file to write to. Once that has failed, all else goes nowhere, also what is still buffered as Python ends."""
+
+    def write(self, data: Any) -> int:
+        """Raises OSError once, and not for a reader that has gone."""
+        try:
+            return super().write(data)
+        except OSError as error:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.fileno())
+            os.close(nowhere)
+            if not isinstance(error, BrokenPipeError):
+                raise
+            return super().write(data)
+
+
+def ignore_broken_pipe() -> None:
+    """Let the reader of standard output go away without an error. An output that is not a file stays as it is."""
+    now = sys.stdout
+    if not isinstance(now, io.TextIOWrapper):  # closed, or somebody's own
+        return
+    file = io.BufferedWriter(_Output(now.fileno(), "wb", closefd=False))
+    by_line = now.line_buffering or now.write_through
+    sys.stdout = io.TextIOWrapper(file, now.encoding, now.errors, line_buffering=by_line)

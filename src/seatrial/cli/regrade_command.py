@@ -2,25 +2,22 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
-from seatrial.analysis.filters import Filter
-from seatrial.analysis.loaded import filter_job, load_job
+from seatrial.analysis.loaded import Filter, filter_job, load_job
 from seatrial.analysis.summary import alike, summarise_job
-from seatrial.cli.export_filter import where_option
-from seatrial.cli.gates import Gates, gate_options, missed_gates
-from seatrial.cli.job_options import VERIFICATION, display_options
-from seatrial.cli.job_running import INTERRUPTED, terminated_like_interrupted
+from seatrial.cli.analysis_options import where_option
+from seatrial.cli.job_options import DISPLAY, GATES, TRUST_JOB, VERIFICATION
 from seatrial.cli.job_view import find_trial
-from seatrial.cli.long_run import cancelled_by_signals, settle_in
-from seatrial.cli.option_groups import OptionGroup, grouped
+from seatrial.cli.long_run import cancelled_by_signals, relax_gc
+from seatrial.cli.options import OptionGroup, grouped
 from seatrial.cli.progress import Beginning, Display, Ended, Ending, choose_display
+from seatrial.cli.running import INTERRUPTED, Gates, missed_gates, terminated_like_interrupted
 from seatrial.errors import SeatrialError, UsageError
-from seatrial.jobs.regrade import PassedOver, RegradeOutcome, run_regrade
+from seatrial.jobs.regrade import PassedOver, run_regrade
 from seatrial.jobs.regrade_plan import PreparedRegrade, RegradeOptions, prepare_regrade
 from seatrial.report.text import counted, harmless
 
@@ -49,7 +46,7 @@ _WHAT = OptionGroup(
         click.option("--trial", "trials", multiple=True, metavar="TRIAL", help="Only this trial; as often as needed."),
         where_option("Judge"),
         click.option(*("-n", "--concurrent"), type=_AT_LEAST_1, metavar="N", help="Trials at a time."),
-        click.option("--trust-job", is_flag=True, help="Do what the job says even if somebody else made it."),
+        TRUST_JOB,
     ),
 )
 _HOW = OptionGroup(
@@ -67,8 +64,8 @@ seatrial regrade jobs/first --tests other/tests --where task=easy-*
 @click.argument("job", type=click.Path(path_type=Path))
 @_WHAT
 @_HOW
-@gate_options
-@display_options
+@GATES
+@DISPLAY
 @click.pass_context
 def command(context: click.Context, /, job: Path, **options: Any) -> None:
     """Judge the trials of the job in folder JOB again, as their agents left them, by the tests of now or by others.
@@ -89,7 +86,7 @@ def command(context: click.Context, /, job: Path, **options: Any) -> None:
     with terminated_like_interrupted():
         prepared = prepare_regrade(job, asked, trust_job=options["trust_job"])
         display = choose_display(as_json=options["as_json"], quiet=options["quiet"])
-        code = _Watched(prepared, display, gates).carry_out()
+        code = _carry_out(prepared, display, gates)
     context.exit(code)
 
 
@@ -102,49 +99,37 @@ def _chosen(folder: Path, trials: Sequence[str], where: Filter) -> frozenset[str
     return ids & named if named else ids
 
 
-@dataclass(frozen=True, slots=True)
-class _Watched:
-    """A regrade that somebody watches."""
-
-    job: PreparedRegrade
-    display: Display
-    gates: Gates
-
-    def carry_out(self) -> int:
-        """Carry it out to its end, and return the exit code. Raises what it cannot go on with, after saying how to."""
-        job = self.job
-        for notice in job.notices:
-            click.echo(f"Note: {harmless(notice)}", err=True)
-        if not job.trials and not job.earlier:
-            click.echo("No trial was judged by other tests than there are now, so none is judged again.", err=True)
-        outcome: RegradeOutcome | None = None
+def _carry_out(job: PreparedRegrade, display: Display, gates: Gates) -> int:
+    """Carry it out to its end, and return the exit code. Raises what it cannot go on with, after saying how to."""
+    store = job.store
+    for notice in job.notices:
+        click.echo(f"Note: {harmless(notice)}", err=True)
+    if not job.trials and not job.earlier:
+        click.echo("No trial was judged by other tests than there are now, so none is judged again.", err=True)
+    ended: Ended = "complete"
+    reasons: list[str] = []
+    try:
         try:
-            try:
-                spec = job.store.file.spec
-                planned = len(job.trials) + len(job.earlier)
-                earlier = [entry._replace(cost_usd=None) for entry in job.earlier]  # no model is paid for anything here
-                self.display.begin(Beginning(spec.name, job.store.path, planned, earlier, spec.model))
-                settle_in()
-                outcome = asyncio.run(cancelled_by_signals(run_regrade(job, self.display.observe)))
-            finally:
-                self.display.close()
-        except (KeyboardInterrupt, asyncio.CancelledError):
-            return self._conclude("interrupted", [], INTERRUPTED)
-        except SeatrialError as error:
-            usage = isinstance(error, UsageError)
-            ended: Ended = "not started" if usage else "failed"
-            self.display.conclude(Ending(job.store.path, ended, None, [str(error)], 2 if usage else 1, _GO_ON))
-            raise
-        reasons = _reasons(outcome.passed_over)
-        return self._conclude("complete", reasons, 1 if reasons else 0)
-
-    def _conclude(self, ended: Ended, reasons: list[str], code: int) -> int:
-        store = self.job.store
-        summary = summarise_job(store.entries(), store.file)
-        missed = missed_gates(summary, self.gates)
-        end = Ending(store.path, ended, summary, [*reasons, *missed], code or int(bool(missed)), _GO_ON)
-        self.display.conclude(end)
-        return end.exit_code
+            planned = len(job.trials) + len(job.earlier)
+            earlier = [entry._replace(cost_usd=None) for entry in job.earlier]  # no model is paid for anything here
+            display.begin(Beginning(store.file.spec.name, store.path, planned, earlier, store.file.spec.model))
+            relax_gc()
+            reasons = _reasons(asyncio.run(cancelled_by_signals(run_regrade(job, display.observe))).passed_over)
+        finally:
+            display.close()
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        ended = "interrupted"
+    except SeatrialError as error:
+        usage = isinstance(error, UsageError)
+        display.conclude(
+            Ending(store.path, "not started" if usage else "failed", None, [str(error)], 2 if usage else 1, _GO_ON)
+        )
+        raise
+    summary = summarise_job(store.entries(), store.file)
+    reasons += missed_gates(summary, gates)
+    code = INTERRUPTED if ended == "interrupted" else int(bool(reasons))
+    display.conclude(Ending(store.path, ended, summary, reasons, code, _GO_ON))
+    return code
 
 
 def _reasons(passed_over: Sequence[PassedOver]) -> list[str]:

@@ -5,13 +5,11 @@ from typing import Any
 
 import click
 
-from seatrial.cli.gates import Gates, gate_options
-from seatrial.cli.harbor_options import HARBOR_SPELLINGS
-from seatrial.cli.job_asked import changed_job
-from seatrial.cli.job_options import RESUMED_JOB, display_options, resumed_job_options
-from seatrial.cli.job_running import carry_out, terminated_like_interrupted
-from seatrial.cli.option_groups import OptionGroup, grouped
+from seatrial.cli.job_options import DISPLAY, GATES, HARBOR_SPELLINGS, RESUMED_JOB, TRUST_JOB, resumed_job_options
+from seatrial.cli.job_spec import changed_job
+from seatrial.cli.options import OptionGroup, grouped
 from seatrial.cli.progress import choose_display
+from seatrial.cli.running import Gates, carry_out, terminated_like_interrupted
 from seatrial.jobs.api import prepare_resume
 from seatrial.store.job_store import JobStore
 
@@ -22,7 +20,7 @@ _THIS_JOB = OptionGroup(
         click.option("--retry-failed", is_flag=True, help="Run trials again that the machine or a provider failed."),
         click.option("--retry-warned", is_flag=True, help="Run trials again whose agent never really ran."),
         click.option("--force", "unfit", flag_value="run", help="Add tasks with errors, or needs no sandbox has."),
-        click.option("--trust-job", is_flag=True, help="Do what the job says even if somebody else made it."),
+        TRUST_JOB,
     ),
 )
 _EXAMPLES = """
@@ -36,8 +34,8 @@ seatrial resume jobs/first --extend -k 8
 @click.argument("job", type=click.Path(path_type=Path))
 @_THIS_JOB
 @resumed_job_options
-@gate_options
-@display_options
+@GATES
+@DISPLAY
 @click.pass_context
 def command(context: click.Context, /, job: Path, **options: Any) -> None:
     """Go on with the job in folder JOB: trials that have a record are not run again.

@@ -4,13 +4,11 @@ from typing import Any
 
 import click
 
-from seatrial.cli.gates import Gates, gate_options
-from seatrial.cli.harbor_options import HARBOR_SPELLINGS
-from seatrial.cli.job_asked import new_job
-from seatrial.cli.job_options import NEW_JOB, display_options, new_job_options
-from seatrial.cli.job_running import carry_out, terminated_like_interrupted
-from seatrial.cli.option_groups import grouped
+from seatrial.cli.job_options import DISPLAY, GATES, HARBOR_SPELLINGS, NEW_JOB, new_job_options
+from seatrial.cli.job_spec import new_job
+from seatrial.cli.options import grouped
 from seatrial.cli.progress import choose_display
+from seatrial.cli.running import Gates, carry_out, terminated_like_interrupted
 from seatrial.jobs.api import prepare_job
 
 _EXAMPLES = """
@@ -26,8 +24,8 @@ seatrial run -c job.toml
 
 @click.command("run", cls=grouped(*NEW_JOB, unlisted=HARBOR_SPELLINGS), epilog=_EXAMPLES)
 @new_job_options
-@gate_options
-@display_options
+@GATES
+@DISPLAY
 @click.pass_context
 def command(
     context: click.Context,

@@ -5,16 +5,16 @@ from typing import get_args
 
 import click
 
-from seatrial.cli.render import show_json, show_table
+from seatrial.cli.screen import show_json, show_table
 from seatrial.errors import UsageError
 from seatrial.model.evaluation import EvaluationResult
+from seatrial.model.loaded_task import Task, TaskStep
 from seatrial.model.output import RewardPolicy
 from seatrial.model.record import outcome_of
-from seatrial.model.task import Task, TaskStep
-from seatrial.report.trial import breakdown_rows, confidence, tag_rows
+from seatrial.report.trial import breakdown_table, confidence, tags_table
 from seatrial.scoring.ingest import ingest
 from seatrial.tasks.load import load_task
-from seatrial.verify.collect import collect_artifacts, collect_output
+from seatrial.verify.artifacts import collect_artifacts, collect_output
 
 
 @click.command("score")
@@ -62,7 +62,6 @@ def _show(result: EvaluationResult) -> None:
         click.echo(f"  {error}")
     if sure := confidence(result):
         click.echo(f"confidence {sure}")
-    if rows := breakdown_rows(result):
-        show_table("breakdown", ("dimension", "score", "evidence"), rows)
-    if result.error_taxonomy:
-        show_table("error tags", ("category", "source", "description"), tag_rows(result))
+    for title, table in (("breakdown", breakdown_table(result)), ("error tags", tags_table(result))):
+        if table.rows:
+            show_table(title, table)

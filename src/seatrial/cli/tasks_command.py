@@ -4,11 +4,12 @@ import json
 
 import click
 
-from seatrial.cli.render import show_problem, show_table
-from seatrial.model.task import BrokenTask, Task
+from seatrial.analysis.tables import Table
+from seatrial.cli.screen import show_problem, show_table
+from seatrial.model.loaded_task import BrokenTask, Task
 from seatrial.report.text import counted
-from seatrial.tasks.dataset import Dataset, load_dataset
-from seatrial.tasks.digest import digest_folder
+from seatrial.tasks.layout import digest_folder
+from seatrial.tasks.load import Dataset, load_dataset
 
 
 @click.command("tasks")
@@ -22,7 +23,8 @@ def command(path: str, as_json: bool, problems: bool) -> None:
         _print_json(dataset)
         return
     if dataset.tasks:
-        show_table(path, ("task", "output", "format", "known by", "image", "agent time"), map(_row, dataset.tasks))
+        columns = ("task", "output", "format", "known by", "image", "agent time")
+        show_table(path, Table(columns, [*map(_row, dataset.tasks)]))
     if problems:
         _print_problems(dataset)
     click.echo(_summary(dataset), err=True)

@@ -7,21 +7,22 @@ from pathlib import Path
 import click
 from pydantic import ValidationError
 
-from seatrial.cli.colours import paint, paint_outcome
-from seatrial.cli.render import show_table
+from seatrial.analysis.tables import Table
+from seatrial.cli.screen import paint, paint_outcome, show_table
 from seatrial.errors import StoreError
-from seatrial.model.annotation import Annotation
+from seatrial.model.evaluation import Annotation
 from seatrial.model.record import CHANGES, FileChanges, TrialRecord
 from seatrial.report import trial as told
-from seatrial.report.revisions import REVISION_COLUMNS, revision_rows
 from seatrial.report.text import harmless
-from seatrial.store.files import open_plain, read_below
+from seatrial.report.trial import revisions_table
 from seatrial.store.job_store import StoredRevision
+from seatrial.untrusted.files import end_of, open_below, read_below
 
 AGENT_LOGS = ("agent/stdout.txt", "agent/stderr.txt")
 VERIFIER_LOGS = ("verifier/stdout.txt", "verifier/stderr.txt")
 _TAIL_LINES = 20
 _TAIL_BYTES = 64 * 2**10
+_MOST_BYTES = 2**30
 
 
 def show_trial(
@@ -34,18 +35,18 @@ def show_trial(
     """
     folder, latest = revisions[0].folder, revisions[-1].folder
     _facts(told.headline(record))
-    _table("revisions", REVISION_COLUMNS, revision_rows([each.record for each in revisions], version))
+    _table("revisions", revisions_table([each.record for each in revisions], version))
     if evaluation := record.evaluation:
         for line in told.validity_lines(evaluation):
             _facts([("validity", line)])
         if confidence := told.confidence(evaluation):
             _facts([("confidence", confidence)])
-        _table("breakdown", told.BREAKDOWN_COLUMNS, told.breakdown_rows(evaluation))
-        _table("error tags", told.TAG_COLUMNS, told.tag_rows(evaluation))
+        _table("breakdown", told.breakdown_table(evaluation))
+        _table("error tags", told.tags_table(evaluation))
     _facts(told.evidence(record, _read_changes(folder)))
     _facts(told.machine(record))
-    _table("steps", told.STEP_COLUMNS, told.step_rows(record))
-    _table("phases", told.PHASE_COLUMNS, told.phase_rows(record))
+    _table("steps", told.steps_table(record))
+    _table("phases", told.phases_table(record))
     show_annotations(annotations)
     for name in AGENT_LOGS:
         _show_tail(name, read_tail(folder / name, folder))
@@ -56,7 +57,7 @@ def show_trial(
 
 def show_annotations(annotations: Sequence[Annotation]) -> None:
     """What reviewers said, oldest first; nothing when nobody has said anything."""
-    _table("annotations", told.ANNOTATION_COLUMNS, told.annotation_rows(annotations))
+    _table("annotations", told.annotations_table(annotations))
 
 
 def _facts(facts: Sequence[told.Fact]) -> None:
@@ -65,10 +66,10 @@ def _facts(facts: Sequence[told.Fact]) -> None:
         click.echo(f"{paint(f'{label:<12}', bold=True)}{shown}")
 
 
-def _table(title: str, columns: Sequence[str], rows: Sequence[told.Row]) -> None:
-    if rows:
+def _table(title: str, table: Table) -> None:
+    if table.rows:
         click.echo()
-        show_table(title, columns, rows)
+        show_table(title, table)
         click.echo()
 
 
@@ -84,17 +85,13 @@ def read_tail(path: Path, folder: Path) -> list[str]:
 
     Trial folders hold what strangers made; a link or a pipe among it is not followed.
     """
-    text = _read_end(path, folder).decode("utf-8", "replace")
+    try:
+        with open_below(path, folder) as file:
+            text = end_of(file, _TAIL_BYTES).decode("utf-8", "replace")
+    except StoreError:
+        return []
     lines = text.removesuffix("\n").split("\n")[-_TAIL_LINES:] if text else []
     return [line.removesuffix("\r").expandtabs(4) for line in lines]
-
-
-def _read_end(path: Path, folder: Path) -> bytes:
-    try:
-        with open_plain(path, folder) as file:
-            return os.pread(file, _TAIL_BYTES, max(0, os.fstat(file).st_size - _TAIL_BYTES))
-    except StoreError:
-        return b""
 
 
 def _read_changes(folder: Path) -> FileChanges | None:
@@ -102,7 +99,7 @@ def _read_changes(folder: Path) -> FileChanges | None:
     if not os.path.lexists(path):
         return None
     try:
-        return FileChanges.model_validate_json(read_below(path, folder))
+        return FileChanges.model_validate_json(read_below(path, folder, _MOST_BYTES))
     except (StoreError, ValidationError) as error:
         reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
         click.echo(f"Warning: {path} cannot be read: {reason}", err=True)

@@ -1,7 +1,9 @@
 """`seatrial verify TASK --state …`: judge one end state, as an author wants while writing tests."""
 
 import asyncio
+import json
 import math
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,18 +11,22 @@ from typing import Any
 
 import click
 
-from seatrial.check.one_state import StateSource, find_round, find_source, open_state
-from seatrial.cli.harbor_options import HARBOR_SPELLINGS
-from seatrial.cli.job_asked import trial_asked
-from seatrial.cli.job_options import LIMITS, SANDBOX, VERIFICATION, only_options
+from seatrial.check.one_state import StateSource, StateVerdict, find_round, find_source, open_state
+from seatrial.cli.job_options import HARBOR_SPELLINGS, LIMITS, SANDBOX, VERIFICATION
+from seatrial.cli.job_spec import trial_asked
 from seatrial.cli.long_run import cancelled_by_signals
-from seatrial.cli.option_groups import OptionGroup, grouped
-from seatrial.cli.verify_view import StateRun, show_runs, show_runs_as_json
+from seatrial.cli.options import OptionGroup, grouped, only_options
+from seatrial.cli.screen import paint, paint_outcome, show_table
+from seatrial.cli.trial_view import read_tail
 from seatrial.errors import UsageError
-from seatrial.jobs.strangers import check_images
-from seatrial.jobs.variables import check_variables
+from seatrial.jobs.checks import check_images, check_variables
+from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.job import TrialOptions
-from seatrial.sandbox.scratch import Scratch
+from seatrial.model.record import outcome_of
+from seatrial.report import trial as told
+from seatrial.report.text import format_duration, format_reward, harmless
+from seatrial.sandbox.runs import Scratch
+from seatrial.scoring.repeats import compare_verdicts, lowest, tell_rewards, with_repeats
 from seatrial.tasks.load import load_task
 from seatrial.trial.rounds import Round
 
@@ -69,24 +75,25 @@ _HOW = (
     only_options(LIMITS, "cpus", "memory_mb", "storage_mb", "verifier_timeout_multiplier", "enforcement"),
     only_options(VERIFICATION, "isolation", "trust", "pass_threshold", "verdict"),
 )
+_STREAMS = ("stdout", "stderr")
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
-    """What is judged, how, how often, and where its files go."""
+class _StateRun:
+    """One run of the verifier, and the folder with what it printed and wrote."""
 
-    round: Round
-    source: StateSource
-    options: TrialOptions
-    repeat: int
+    verdict: StateVerdict
     folder: Path
 
-    async def ask(self) -> list[StateRun]:
-        """Every run in its order."""
-        names = [""] if self.repeat == 1 else [str(number) for number in range(1, self.repeat + 1)]
-        async with open_state(self.round, self.source, self.options, self.folder) as state:
-            folders = [self.folder / name for name in names]
-            return [StateRun(await state.judge(folder), folder / "verifier") for folder in folders]
+    @property
+    def reward(self) -> float | None:
+        """The reward; None for a run without a verdict."""
+        evaluation = self.verdict.evaluation
+        return evaluation.reward if evaluation.validity.verifier_completed else None
+
+    def tail(self, stream: str) -> list[str]:
+        """The last lines of what it printed."""
+        return read_tail(self.folder / f"{stream}.txt", self.folder)
 
 
 @click.command("verify", cls=grouped(_WHAT, *_HOW, _OUTPUT, unlisted=HARBOR_SPELLINGS), epilog=_EXAMPLES)
@@ -111,8 +118,8 @@ def command(context: click.Context, /, task: str, **options: Any) -> None:
     check_variables({loaded.id: loaded.config}, [], trial, None)
     with ExitStack() as stack:
         folder = _new_folder(options["keep_output"]) if options["keep_output"] else stack.enter_context(Scratch())
-        runs = _ask(_Question(round_, source, trial, options["repeat"], folder))
-        show = show_runs_as_json if options["as_json"] else show_runs
+        runs = _judge(round_, source, trial, options["repeat"], folder)
+        show = _show_runs_as_json if options["as_json"] else _show_runs
         show(runs, trial.pass_threshold)
     missed = _missed(runs, options["expect"])
     for reason in missed:
@@ -120,9 +127,16 @@ def command(context: click.Context, /, task: str, **options: Any) -> None:
     context.exit(1 if missed else 0)
 
 
-def _ask(question: _Question) -> list[StateRun]:
+def _judge(round_: Round, source: StateSource, options: TrialOptions, repeat: int, folder: Path) -> list[_StateRun]:
+    """Run the verifier so often; each run has a folder below this one for its files, a single one has it alone."""
+    folders = [folder] if repeat == 1 else [folder / str(number) for number in range(1, repeat + 1)]
+
+    async def runs() -> list[_StateRun]:
+        async with open_state(round_, source, options, folder) as state:
+            return [_StateRun(await state.judge(each), each / "verifier") for each in folders]
+
     try:
-        return asyncio.run(cancelled_by_signals(question.ask()))
+        return asyncio.run(cancelled_by_signals(runs()))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
 
@@ -137,7 +151,7 @@ def _new_folder(folder: Path) -> Path:
     return folder.absolute()
 
 
-def _missed(runs: list[StateRun], expected: float | None) -> list[str]:
+def _missed(runs: list[_StateRun], expected: float | None) -> list[str]:
     """Why the verdict is not what it should be; nothing when it is."""
     rewards = [run.reward for run in runs]
     if None in rewards:
@@ -145,3 +159,62 @@ def _missed(runs: list[StateRun], expected: float | None) -> list[str]:
     others = [reward for reward in rewards if reward is not None and expected is not None]
     wrong = [each for each in others if not math.isclose(each, expected or 0.0, abs_tol=_ROUNDING)]
     return [f"--expect {expected:g}, and it gave {min(wrong):g}"] if wrong else []
+
+
+def _counting_run(runs: Sequence[_StateRun]) -> tuple[_StateRun, EvaluationResult]:
+    """The run that counts, and its evaluation with what the others say."""
+    run = runs[lowest([each.reward for each in runs])]
+    if len(runs) == 1:
+        return run, run.verdict.evaluation
+    evaluations = [each.verdict.evaluation for each in runs]
+    return run, with_repeats(run.verdict.evaluation, compare_verdicts(evaluations, "fresh"))
+
+
+def _show_runs(runs: Sequence[_StateRun], pass_threshold: float) -> None:
+    """Everything an author wants to know, the verdict first."""
+    run, evaluation = _counting_run(runs)
+    outcome = outcome_of(evaluation, pass_threshold)
+    _fact("reward", f"{format_reward(evaluation.reward)}  ({paint_outcome(outcome)})")
+    if len(runs) > 1:
+        _fact("repeats", f"{tell_rewards([each.reward for each in runs])}; the lowest counts")
+    for line in told.validity_lines(evaluation):
+        _fact("validity", line)
+    if sure := told.confidence(evaluation):
+        _fact("confidence", sure)
+    for title, table in (("breakdown", told.breakdown_table(evaluation)), ("error tags", told.tags_table(evaluation))):
+        if table.rows:
+            show_table(title, table)
+    _show_end(run)
+
+
+def _show_end(run: _StateRun) -> None:
+    """How the verifier ended, and the last that it printed."""
+    ended = run.verdict.run
+    end = "timed out" if ended.timed_out else f"exited with {ended.exit_code}"
+    _fact("verifier", f"{end} after {format_duration(ended.duration_sec)}")
+    for stream in _STREAMS:
+        if lines := run.tail(stream):
+            click.echo(paint(f"--- {stream}", bold=True))
+            click.echo("\n".join(map(harmless, lines)))
+
+
+def _fact(label: str, value: str) -> None:
+    click.echo(f"{paint(f'{label:<12}', bold=True)}{value}")
+
+
+def _show_runs_as_json(runs: Sequence[_StateRun], pass_threshold: float) -> None:
+    run, evaluation = _counting_run(runs)
+    document = {
+        "reward": evaluation.reward if run.reward is not None else None,
+        "outcome": outcome_of(evaluation, pass_threshold),
+        "rewards": [each.reward for each in runs],
+        "evaluation": evaluation.model_dump(mode="json"),
+        "runs": [_described(each) for each in runs],
+    }
+    click.echo(json.dumps(document, indent=2))
+
+
+def _described(run: _StateRun) -> dict[str, Any]:
+    ended = run.verdict.run
+    kept = {"exit_code": ended.exit_code, "timed_out": ended.timed_out, "duration_sec": ended.duration_sec}
+    return {"reward": run.reward, **kept, **{stream: run.tail(stream) for stream in _STREAMS}}

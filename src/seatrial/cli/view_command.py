@@ -5,7 +5,6 @@ import getpass
 import os
 import signal
 import socket
-import stat
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,14 +16,19 @@ import click
 from seatrial.cli.long_run import ending_signals
 from seatrial.descriptors import raise_limit
 from seatrial.errors import UsageError
-from seatrial.view.hosts import root_url
+from seatrial.view.access import LOOPBACK, ViewSettings, is_loopback, root_url
 from seatrial.view.job_folders import check_folders
-from seatrial.view.ports import listen
-from seatrial.view.settings import LOOPBACK, ViewSettings, is_loopback
+from seatrial.view.server import listen
 
 _USUAL_FOLDER = Path("jobs")
-_SHORTEST_PASSWORD = 8
-_LONGEST_PASSWORD = 1024
+
+
+def _refuse_password(_: click.Context, __: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        raise UsageError(
+            "--password-file was removed; leave it out, and give the printed address, which has a token in it, to "
+            "those who may look"
+        )
 
 
 @click.command("view")
@@ -33,12 +37,7 @@ _LONGEST_PASSWORD = 1024
 @click.option("--no-open", is_flag=True, help="Open no browser; only print the address.")
 @click.option("--read-only", is_flag=True, help="Show everything and write nothing: no reviews.")
 @click.option("--host", default=LOOPBACK, metavar="ADDRESS", help="Where to listen.  [127.0.0.1]")
-@click.option(
-    "--password-file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="A file with a password, for a --host that other machines can reach.",
-)
+@click.option("--password-file", hidden=True, expose_value=False, callback=_refuse_password)
 @click.option(
     "--export",
     "target",
@@ -46,14 +45,8 @@ _LONGEST_PASSWORD = 1024
     metavar="DIR",
     help="Write the same pages to a folder, without reviews, and serve none.",
 )
-def command(  # noqa: PLR0913, PLR0917 - one for each option
-    jobs: tuple[Path, ...],
-    port: int | None,
-    no_open: bool,
-    read_only: bool,
-    host: str,
-    password_file: Path | None,
-    target: Path | None,
+def command(
+    jobs: tuple[Path, ...], port: int | None, no_open: bool, read_only: bool, host: str, target: Path | None
 ) -> None:
     """Look at jobs and review their trials in a browser, until Ctrl-C.
 
@@ -64,18 +57,17 @@ def command(  # noqa: PLR0913, PLR0917 - one for each option
     if target is not None:
         _export(tuple(folder.absolute() for folder in folders), target)
         return
-    password = _password(host, password_file)
     settings = ViewSettings(
         tuple(folder.absolute() for folder in folders),
         host=host,
         access="read" if read_only else "review",
-        password=password,
     )
     raise_limit()  # every page that watches a run has a connection
     with listen(host, port) as listener:
-        address = _address(settings, listener)
-        _say_where(settings, address, listener.getsockname()[1])
-        opens = not no_open and password is None and _has_browser(os.environ)
+        port = listener.getsockname()[1]
+        address = f"{root_url(host, port)}/?token={settings.token}"
+        _say_where(host, address, port)
+        opens = not no_open and _has_browser(os.environ)
         asyncio.run(_serve(settings, listener, address if opens else None))
 
 
@@ -92,42 +84,12 @@ def _export(folders: tuple[Path, ...], target: Path) -> None:
         click.echo(f"Note: {counted(done.left_out_pages, 'page')} left out: there were too many", err=True)
 
 
-def _password(host: str, file: Path | None) -> str | None:
-    """The password in a file; None where there is none, which only a viewer that others cannot reach may have."""
-    if file is None:
-        if is_loopback(host):
-            return None
-        raise UsageError(
-            f"other machines can reach {host}, so a password is needed: write one into a file that only you can read "
-            "(`install -m 600 /dev/stdin FILE`) and give it by --password-file FILE; or leave --host out and forward "
-            "the port by SSH"
-        )
-    try:
-        with file.open("rb") as opened:
-            mode = os.fstat(opened.fileno()).st_mode
-            content = opened.read(_LONGEST_PASSWORD + 1)
-    except OSError as error:
-        raise UsageError(f"{file}: the password cannot be read: {error.strerror or error}") from None
-    if not stat.S_ISREG(mode) or mode & 0o077:
-        found = f"others may read it (mode {stat.S_IMODE(mode):o})"
-        raise UsageError(f"{file}: {found}, expected a file of your own; `chmod 600` it, and change the password")
-    password = content.decode("utf-8", "replace").strip()
-    if not _SHORTEST_PASSWORD <= len(password) <= _LONGEST_PASSWORD:
-        raise UsageError(f"{file}: has a password of {len(password)} letters, expected {_SHORTEST_PASSWORD} or more")
-    return password
-
-
-def _address(settings: ViewSettings, listener: socket.socket) -> str:
-    root = root_url(settings.host, listener.getsockname()[1])
-    return f"{root}/" if settings.password else f"{root}/?token={settings.token}"
-
-
-def _say_where(settings: ViewSettings, address: str, port: int) -> None:
+def _say_where(host: str, address: str, port: int) -> None:
     click.echo(f"Seatrial's viewer is at {address}")
-    if settings.password and not is_loopback(settings.host):
+    if not is_loopback(host):
         click.echo(
-            "Other machines can reach it, and whoever has the password sees everything in these jobs. What is sent, "
-            "the password too, is not encrypted: anybody on the way can read it. Use it only in a network you trust.",
+            "Other machines can reach it, and everybody who has this address sees everything in these jobs. What is "
+            "sent, the token too, is not encrypted: anybody on the way can read it. Use it in a network you trust.",
             err=True,
         )
     elif connection := os.environ.get("SSH_CONNECTION", "").split():
@@ -143,7 +105,7 @@ def _has_browser(environ: Mapping[str, str]) -> bool:
 
 
 async def _serve(settings: ViewSettings, listener: socket.socket, opened: str | None) -> None:
-    from seatrial.view.server import serving  # noqa: PLC0415 - slow to import, and whoever waits has the address already
+    from seatrial.view.server import serving  # noqa: PLC0415
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

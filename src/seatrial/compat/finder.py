@@ -1,21 +1,23 @@
-"""The finder behind `import verifiers`: modules that are empty at first and look names up when they are asked for."""
+"""The finder behind `import verifiers`: modules that are empty at first and look names up when they are asked for.
+
+It is apart from `compat.verifiers`, which also runs as a program: its classes would be there twice.
+"""
 
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-from seatrial.compat.absent import absent_module, absent_name
-from seatrial.compat.table import MODULES, STAND_INS, names_of, resolve
+from seatrial.compat.table import IMPORTABLE, absent_module, absent_name, names_of, plain_name, resolve
 
 VERSION = "0.3.1+seatrial"
 """The version of verifiers whose names are known; behind the plus, whose they are."""
 
 
 class CompatModule(ModuleType):
-    """One of the modules that stand where those of verifiers, or of its sandbox client, would be."""
+    """One of the modules that stand where those of verifiers would be."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -40,30 +42,21 @@ class CompatModule(ModuleType):
 
 
 class CompatFinder(MetaPathFinder, Loader):
-    """Goes before all others, so that ours win where the real package is installed too.
-
-    The client of the sandbox service is stood in for only where it is not installed.
-    """
+    """Goes before all others, so that ours win where the real package is installed too."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """The module of a name. Raises ModuleNotHereError for one of verifiers that is not ours."""
-        root, _, _ = fullname.partition(".")
-        if root in STAND_INS:
-            ours = root in sys.modules and is_ours(sys.modules[root])
-            if not ours and PathFinder.find_spec(root) is not None:
-                return None
-        elif root != "verifiers":
+        if fullname.partition(".")[0] != "verifiers":
             return None
         if _known(fullname):
             # Every one is a package: only then does `from verifiers.x import Y` ask here before it gives up.
             return ModuleSpec(fullname, self, is_package=True)
         parent, _, name = fullname.rpartition(".")
-        raise (absent_name(parent, name) if _is_class_name(name) else absent_module(fullname)).as_import_error()
+        raise (absent_name(parent, name) if name[:1].isupper() else absent_module(fullname)).as_import_error()
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """An empty module."""
         return CompatModule(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
@@ -76,24 +69,15 @@ def behave_alike(*, alike: bool) -> None:
     Keywords that nothing takes become attributes, and a model has the word once more before a stop condition that
     `env_response` has brought about is seen.
     """
-    if (definitions := sys.modules.get("seatrial.env.definition")) is not None:
-        definitions.Definition.keeps_unknown = alike
-    if (conversations := sys.modules.get("seatrial.env.multi_turn")) is not None:
+    if (environments := sys.modules.get("seatrial.env.environment")) is not None:
+        environments.Environment.keeps_unknown = alike
+    if (conversations := sys.modules.get("seatrial.env.turns")) is not None:
         conversations.MultiTurnEnv.asks_once_more = alike
 
 
 def is_ours(module: object) -> bool:
-    """Whether a module is one of those that stand in."""
     return isinstance(module, CompatModule)
 
 
 def _known(fullname: str) -> bool:
-    return _plain(fullname) in MODULES
-
-
-def _plain(fullname: str) -> str:
-    return fullname.replace("verifiers.legacy", "verifiers", 1)
-
-
-def _is_class_name(name: str) -> bool:
-    return name[:1].isupper()
+    return plain_name(fullname) in IMPORTABLE

@@ -1,17 +1,23 @@
-"""Keyword arguments: those that are passed on, and those that nothing takes, with the one that was probably meant."""
+"""Keyword arguments: those that are passed on, those that nothing takes, and the options of an evaluation.
+
+For an unknown one it finds the one that was probably meant.
+"""
 
 import inspect
 import operator
-from collections.abc import Callable, Collection, Iterable, Mapping
+import uuid
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from functools import wraps
-from typing import Any, TypeVar, cast
+from pathlib import Path
+from typing import Any, Self, TypeVar, cast
 
 from seatrial.errors import UnknownArgumentError, UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 def refuse_unknown(what: str, unknown: Collection[str], known: Iterable[str]) -> None:
@@ -23,7 +29,7 @@ def refuse_unknown(what: str, unknown: Collection[str], known: Iterable[str]) ->
 
 
 def whole_number(name: str, value: Any, least: int | None = None) -> int:
-    """A number of things, as it was given. Raises UsageError for what is no whole number, or less than `least`."""
+    """A number of things, as it was given. Raises UsageError for anything else, or less than `least`."""
     expected = "a whole number" if least is None else f"a whole number, {least} or more"
     try:
         number = operator.index(value)
@@ -41,9 +47,8 @@ def constructor_arguments(kind: type) -> list[str]:
 
 
 def arguments_of(function: Callable[..., Any]) -> list[str]:
-    """The keywords that a function names."""
     parameters: Mapping[str, inspect.Parameter] = inspect.signature(function).parameters
-    return [name for name, each in parameters.items() if each.kind in _NAMED and name != "self"]
+    return [name for name, each in parameters.items() if each.kind in NAMED and name != "self"]
 
 
 def passes_on(taker: Callable[..., Any]) -> Callable[[F], F]:
@@ -74,3 +79,112 @@ def passes_on(taker: Callable[..., Any]) -> Callable[[F], F]:
 def _hint(name: str, known: list[str]) -> str:
     near = get_close_matches(name, known, n=1)
     return f"{name}: did you mean {near[0]}?" if near else f"{name}: there are {', '.join(known)}"
+
+
+# Options of an evaluation. Those of verifiers that have another name here, or mean nothing: docs/environments.md.
+
+USUAL_RETRIES = 2
+"""As for jobs: RunOptions.retries."""
+Callback = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationOptions:
+    """The options of an evaluation under their names here, and under those of verifiers."""
+
+    state_columns: Sequence[str] | None = ()
+    """Keys of the state that outputs have too."""
+    save_to: Path | str | None = None
+    """A folder that keeps rollouts."""
+    resume: bool = False
+    """Whether those that are there already are not run again."""
+    retries: int = USUAL_RETRIES
+    """How often rollouts that are trials are tried again; `max_retries` goes before."""
+    engine: str = "local"
+    address: str | None = None
+    shuffle: bool = False
+    """Whether the rows are put into the order of `seed`."""
+    seed: int | None = None
+    on_start: Callback | None = None
+    """Called with the rows, and the rows to run."""
+    on_progress: Callback | Sequence[Callback] | None = None
+    """One or several, called with all outputs so far, the new ones, and the metadata."""
+    on_log: Callback | None = None
+    """Called with a line."""
+    independent_scoring: bool = False
+    """Whether no group of rollouts is waited for, so that functions of a group cannot score."""
+    max_retries: int | None = None
+    """How often any rollouts are tried again."""
+    shuffle_seed: int | None = None
+    save_results: bool = False
+    results_path: Path | str | None = None
+    push_to_hf_hub: bool = False
+    hf_hub_dataset_name: str | None = None
+    max_concurrent_generation: int | None = None
+    max_concurrent_scoring: int | None = None
+    save_every: int = -1
+    use_tqdm: bool = True
+
+    def __post_init__(self) -> None:
+        if self.resume and self.save_to is None and self.results_path is None:
+            raise UsageError("resume=True goes on with what is in a folder: name it by save_to")
+        if self.address is not None and self.engine == "local":
+            raise UsageError("address is that of a cluster: name its engine too, as in engine='ray'")
+        for name in ("retries", "max_retries"):
+            value = getattr(self, name)
+            if value is not None:
+                whole_number(name, value, 0)
+        if self.push_to_hf_hub:
+            raise UsageError("push_to_hf_hub: nothing is sent to a hub from here; keep the results by save_to=FOLDER")
+
+    @classmethod
+    def read(cls, function: Callable[..., Any], given: Mapping[str, Any]) -> Self:
+        """The options among the keywords that a function was given. Raises UsageError for any others."""
+        names = [each.name for each in fields(cls)]
+        unknown = [name for name in given if name not in names]
+        refuse_unknown(function.__name__, unknown, [*arguments_of(function), *names])
+        return cls(**given)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        named = self.state_columns or ()
+        return (named,) if isinstance(named, str) else tuple(named)
+
+    @property
+    def trial_retries(self) -> int:
+        return self.retries if self.max_retries is None else self.max_retries
+
+    @property
+    def order(self) -> int | None:
+        """The seed by which rows are shuffled; None when they are not."""
+        given = self.shuffle_seed if self.seed is None else self.seed
+        return (given or 0) if self.shuffle else None
+
+    def folder(self, env_id: str, model: str) -> Path | None:
+        """Where rollouts are kept: where a path says, or in a new folder below `outputs/evals`; None for nowhere."""
+        if (named := self.save_to if self.save_to is not None else self.results_path) is not None:
+            return Path(named)
+        if not self.save_results:
+            return None
+        name = f"{env_id or 'environment'}--{model.replace('/', '--')}"
+        return Path("outputs", "evals", name, uuid.uuid4().hex[:8])
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether what is kept already is not run again; of a `results_path` it is so wherever there is something."""
+        path = None if self.results_path is None else Path(self.results_path)
+        return self.resume or (path is not None and path.is_dir() and any(path.iterdir()))
+
+    @property
+    def listeners(self) -> tuple[Callback, ...]:
+        told = self.on_progress
+        return () if told is None else (told,) if callable(told) else tuple(told)
+
+
+def takes_options(function: F) -> F:
+    """Have the signature of a function with `**options` name them all."""
+    own = inspect.signature(function)
+    *named, rest = own.parameters.values()
+    options = list(inspect.signature(EvaluationOptions).parameters.values())
+    function.__signature__ = own.replace(parameters=[*named, *options, rest])  # type: ignore[attr-defined]
+    return function

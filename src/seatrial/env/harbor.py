@@ -1,40 +1,70 @@
-"""HarborEnv: rollouts on Harbor tasks. Each is a trial like those of jobs, with the environment's hooks in between."""
+"""HarborEnv: rollouts on Harbor tasks. Each is a trial like those of jobs, with the environment's hooks in between.
+
+`trial_workplace` takes the steps of the trial, `harbor_trials` reads tasks and makes rows of them, `cli_agent` runs
+the agent. What makes trials (`seatrial.trial`) is imported by the first rollout, so that `import seatrial` is quick.
+"""
 
 import logging
+import time
+import uuid
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from seatrial.agents.environ import INSTRUCTION_PATH, TASK_DIR, tool_variables
-from seatrial.env.cli_agent import CliAgentEnv
-from seatrial.env.decorators import cleanup, stop
-from seatrial.env.harbor_dataset import as_hf_dataset, load_tasks, read_toml, task_rows
-from seatrial.env.harbor_steps import StepMonitorRubric, note_step, total_steps, until_judged
-from seatrial.env.harbor_trials import AGENT_NAME, KnownTasks, RolloutTrials, in_image, with_limits
-from seatrial.env.hooks import blaming, call_hook, settled
-from seatrial.env.mcp_mixin import HarborMCPMixin
-from seatrial.env.mcp_servers import HarborMCPHealthcheck
+from seatrial.env.agent_state import Workplace, agent_of
+from seatrial.env.cli_agent import USUAL_SECONDS, CliAgentEnv
+from seatrial.env.harbor_trials import (
+    KnownTasks,
+    as_hf_dataset,
+    in_image,
+    load_tasks,
+    model_options,
+    read_toml,
+    task_rows,
+    with_limits,
+)
+from seatrial.env.hooks import blaming, call_hook, cleanup, maybe_await, stop
+from seatrial.env.mcp import HarborMCPHealthcheck, HarborMCPMixin
+from seatrial.env.monitors import StepMonitorRubric
+from seatrial.env.rollout import State, rollout_of
 from seatrial.env.rows import Row
 from seatrial.env.rubric import Rubric, as_reward
 from seatrial.env.running import RunPlan
-from seatrial.env.sandbox_client import without_client
-from seatrial.env.sandbox_resources import vars_of, with_resources
-from seatrial.env.sandbox_settings import DEFAULT_IMAGE
-from seatrial.env.state import State, rollout_of
-from seatrial.env.trial_workplace import RolloutAgent, TrialWorkplace, judged_by_hook, leave_record, open_workplace
-from seatrial.env.verifier_hooks import HOOK, open_stage, own_staging, show_verdict
-from seatrial.env.workplace import Workplace
-from seatrial.errors import HookError, SeatrialError
-from seatrial.model.job import AgentOptions, JobSpec, Layout, TrialOptions
+from seatrial.env.sandbox_client import SandboxView, without_client
+from seatrial.env.sandboxes import DEFAULT_IMAGE
+from seatrial.env.trial_workplace import RolloutAgent, TrialWorkplace, judged_by_hook, verifier_view
+from seatrial.errors import HookError, SeatrialError, UsageError
+from seatrial.model.base import trial_id
+from seatrial.model.events import unobserved
+from seatrial.model.job import AgentOptions, JobSpec, Layout, RunOptions, TrialOptions
+from seatrial.model.loaded_task import Task
+from seatrial.model.outcome import PASS_THRESHOLD
 from seatrial.model.record import AgentRef
-from seatrial.model.task import Task
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # everything a trial needs: the first rollout imports it
     from datasets import Dataset  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
     from seatrial.gateway.access import ModelAccess
+    from seatrial.trial.rounds import Round
     from seatrial.trial.spec import TrialSpec
-    from seatrial.trial.verifier_files import OwnStaging
+    from seatrial.trial.verifier import OwnStaging, VerifierStage
+
+AGENT_NAME = "command"
+_HOOK = "upload_test_assets"
+_BEFORE_A_STEP = {
+    "is_completed": False,
+    "stop_condition": None,
+    "agent_completed": False,
+    "agent_exit_code": None,
+    "agent_timed_out": False,
+    "timed_out": False,
+    "prompt_too_long": False,
+    "background_job": None,
+}
+"""What is known of an agent before one starts."""
 
 _log = logging.getLogger(__name__)
 
@@ -56,9 +86,10 @@ class HarborEnv(HarborMCPMixin, CliAgentEnv):
     """
 
     rollouts_are_trials = True
+    trial_options = TrialOptions()
     usual_layout: ClassVar[Layout] = "harbor"
 
-    def __init__(  # noqa: PLR0913, PLR0917 - the names that authors of environments know
+    def __init__(  # noqa: PLR0913 - the names that authors of environments know
         self,
         run_command: str,
         dataset_path: str | Path,
@@ -92,10 +123,22 @@ class HarborEnv(HarborMCPMixin, CliAgentEnv):
             enforcement=settings.enforcement,
             network="none" if settings.network == "none" else "task",
             reward_policy="text_first",
+            pass_threshold=self.pass_threshold,
             solution="staged",
             layout=layout or self.usual_layout,
             allow_env=tuple(allow_env),
         )
+
+    @property
+    def pass_threshold(self) -> float:
+        """The reward from which on a rollout has passed, here and in its record: it is one of the `trial_options`."""
+        return self.trial_options.pass_threshold
+
+    @pass_threshold.setter
+    def pass_threshold(self, reward: float) -> None:
+        if not 0.0 <= reward <= 1.0:
+            raise UsageError(f"pass_threshold is {reward}, expected a reward from 0 to 1, such as {PASS_THRESHOLD}")
+        self.trial_options = self.trial_options.model_copy(update={"pass_threshold": float(reward)})
 
     def load_harbor_dataset(self) -> "Dataset":
         """The tasks as a HuggingFace Dataset: example_id, task, prompt, and info with task_dir, docker_image, config.
@@ -105,8 +148,7 @@ class HarborEnv(HarborMCPMixin, CliAgentEnv):
         return as_hf_dataset(task_rows(self._known_tasks.tasks.values()))
 
     def _rows_to_use(self) -> Any:
-        """What rollouts are made on: the tasks, or what an override of `load_harbor_dataset` makes of them."""
-        if type(self).load_harbor_dataset is not HarborEnv.load_harbor_dataset:
+        if type(self).load_harbor_dataset is not HarborEnv.load_harbor_dataset:  # an override says what rows there are
             return self.load_harbor_dataset
         return self._own_rows
 
@@ -128,12 +170,11 @@ class HarborEnv(HarborMCPMixin, CliAgentEnv):
         }
         with blaming("mcp_agent_env_vars"):
             config = state.get("harbor_config") or read_toml(task)
-            servers = await settled(self.mcp_agent_env_vars(config, state))
+            servers = await maybe_await(self.mcp_agent_env_vars(config, state))
             variables |= await self._unproxied(config, state, variables.get("NO_PROXY"))
         return {**variables, **named, **tool_variables(task), **servers}
 
     async def setup_state(self, state: State) -> State | None:
-        """Make the task's sandbox, furnish it, and start the agent."""
         task = self._task_of(state)
         state["harbor_config"], state["harbor_task_dir"] = read_toml(task), str(task.root)
         return await super().setup_state(state)
@@ -150,21 +191,9 @@ class HarborEnv(HarborMCPMixin, CliAgentEnv):
             await call_hook(hook, sandbox_client=client, sandbox_id=sandbox_id, task_dir=task_dir)
         await workplace.make_workdir()
         with blaming("pre_mcp_setup"):
-            await settled(self.pre_mcp_setup(state))
+            await maybe_await(self.pre_mcp_setup(state))
         with blaming("start_mcp_servers"):
-            await settled(self.start_mcp_servers(sandbox_id, state["harbor_config"], state))
-
-    async def begin_step(self, state: State) -> None:
-        """Furnish the sandbox for another step of its task, and start the agent on it."""
-        await self._open_model(state)
-        await self._furnish(state)
-        await self._start(state)
-
-    async def converse(self, state: State) -> None:
-        """Answer the agent until it has ended or its rollout does."""
-        await self._converse(state)
-        if not state["is_completed"]:
-            await self.is_completed(state)
+            await maybe_await(self.start_mcp_servers(sandbox_id, state["harbor_config"], state))
 
     @without_client
     async def prepare_harbor_task(self, sandbox_id: str, task_dir: Path) -> None:
@@ -182,18 +211,51 @@ class HarborEnv(HarborMCPMixin, CliAgentEnv):
         meanwhile, which no agent sees. Raises HookError while the agent may still be at work.
         """
         workplace = self._workplace(self._sandboxes.state_of(sandbox_id))
-        stage = workplace.stage or await open_stage(workplace, self.sandbox_client.known(sandbox_id))
+        stage = workplace.stage or await workplace.open_stage(self.sandbox_client.known(sandbox_id))
         await stage.lay_out()
 
     async def post_rollout(self, state: State) -> None:
         """See the agent to its end, then judge what it left; so for each step, if the task has steps."""
         await super().post_rollout(state)
-        await self.judge_round(state)
-        await until_judged(self, state)
-        total_steps(state)
+        await self._judge_round(state)
+        trial = rollout_of(state).trial
+        while trial is not None and state["error"] is None and state["final_env_response"] is None:
+            round_ = trial.next_round()
+            if round_ is None:
+                break
+            await self._play_step(state, trial, round_)
+            await self._judge_round(state)
+        if trial is None or trial.step is None or state["error"] is not None:
+            return
+        with blaming("render_completion"):
+            state["completion"] = await maybe_await(self.render_completion(state))
+        if trial.rewards:
+            state["step_rewards"] = dict(trial.rewards)
+            state["reward"], state["evaluation"] = trial.total()
 
-    async def judge_round(self, state: State) -> None:
-        """Judge what the agent left at its end, in this step if the task has steps."""
+    async def _play_step(self, state: State, trial: TrialWorkplace, round_: "Round") -> None:
+        """The agent's turn at another step, in the same sandbox. What goes wrong is on the state, as in the first."""
+        began, agent = time.perf_counter(), agent_of(state)
+        trial.begin(round_, len(state["trajectory"]))
+        state.update(_BEFORE_A_STEP, step=round_.name)
+        # What the verifier of the step before had is no longer seen: an agent comes.
+        known = self.sandbox_client.known(state["sandbox_id"])
+        known.view = SandboxView(trial.trial.sandbox, network=trial.turn.network, env=known.view.env)
+        agent.interception.reopen()
+        agent.run = agent.turn = None
+        try:
+            await self._open_model(state)
+            await self._furnish(state)
+            await self._start(state)
+            await self._converse(state)
+            if not state["is_completed"]:
+                await self.is_completed(state)
+        except SeatrialError as error:
+            state["error"] = state["error"] or error
+        await agent.end(state, self.timeout_seconds)
+        state["timing"]["generation_ms"] += (time.perf_counter() - began) * 1000
+
+    async def _judge_round(self, state: State) -> None:
         await self.stop_mcp_servers(state)
         agent = rollout_of(state).agent
         if state["error"] is not None or agent is None or agent.run is None:
@@ -203,16 +265,16 @@ class HarborEnv(HarborMCPMixin, CliAgentEnv):
         state["reward"] = await self._reward(state)
         if state["error"] is None:
             await workplace.ensure_unspoiled(state["reward"])
-            workplace.settle(state["reward"])
-            note_step(state)
+            workplace.note_reward(state["reward"])
+            _note_step(state, workplace)
 
     async def _reward(self, state: State) -> float:
         """What `compute_reward` gives; 0.0 with the reason in the evaluation when it fails by itself."""
         try:
-            return as_reward(await settled(self.compute_reward(state)))
+            return as_reward(await maybe_await(self.compute_reward(state)))
         except SeatrialError:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever a hook does is no concern of the others
+        except Exception as error:  # noqa: BLE001 - a hook that fails must not end other rollouts
             reason = f"compute_reward failed: {type(error).__name__}: {error}"
             _log.exception("rollout of %s: compute_reward failed", state["task"])
             state["evaluation"] = self._workplace(state).evaluation = judged_by_hook(0.0, reason)
@@ -231,53 +293,86 @@ class HarborEnv(HarborMCPMixin, CliAgentEnv):
             state["error"] = state["error"] or error
             return 0.0
         if workplace.trial.machinery.staging is not None:
-            evaluation = workplace.note_hook(f"note: {HOOK} of {type(self).__qualname__} laid out the tests")
-        show_verdict(workplace, self.sandbox_client.known(state["sandbox_id"]))
+            evaluation = workplace.note_hook(f"note: {_HOOK} of {type(self).__qualname__} laid out the tests")
+        workplace.show_verdict(self.sandbox_client.known(state["sandbox_id"]))
         state["evaluation"] = evaluation
         if not evaluation.validity.verifier_completed:
             _log.warning("rollout of %s: %s", state["task"], "; ".join(evaluation.validity.errors))
         return evaluation.reward
 
     async def harbor_reward(self, state: State) -> float:
-        """The reward that `compute_reward` gave."""
         return float(state["reward"])
 
     @cleanup(priority=50)
     async def keep_record(self, state: State) -> None:
         """Leave the trial's record on the state, before the sandbox is gone. The reward of one that failed is 0.0."""
-        await leave_record(state)
+        error, rollout = state["error"], rollout_of(state)
+        if error is not None:
+            state["reward"] = 0.0
+        if rollout.trial is None or state["reward"] is None:
+            return
+        trial = rollout.trial.trial
+        rollout.record = await rollout.trial.record(error, state["reward"])
+        state["sandbox_oom"] = bool(trial.log.resources and trial.log.resources.oom_kills)
+        if rollout.place:  # else nothing of it stays
+            from seatrial.trial.steps import keep_trajectories  # noqa: PLC0415 - see the top
+
+            await keep_trajectories(trial.log, trial.folder)
 
     @stop
     async def max_turns_reached(self, state: State, **kwargs: Any) -> bool:
-        """The model has answered as often as it may, in each step anew."""
+        """The model has answered as often as it may in this step."""
         trial = rollout_of(state).trial
         return 0 < self.max_turns <= len(state["trajectory"]) - (trial.first_turn if trial else 0)
 
     async def _make_workplace(self, state: State, request: Any, model: "ModelAccess") -> Workplace:
-        from seatrial.trial.machinery import Machinery  # noqa: PLC0415 - much, and only for the first rollout
+        """The trial of a rollout in the first of its rounds. Its sandbox is destroyed with the rollout's resources."""
+        from seatrial.trial.log import TrialLog  # noqa: PLC0415 - see the top
+        from seatrial.trial.rounds import rounds_of  # noqa: PLC0415
+        from seatrial.trial.spec import Machinery  # noqa: PLC0415
+        from seatrial.trial.steps import open_trial  # noqa: PLC0415
 
-        shared = await self._sandboxes.machinery(state)
+        shared, rollout = await self._sandboxes.machinery(state), rollout_of(state)
         agent = RolloutAgent(AgentRef(name=AGENT_NAME, command=self.run_command, model=state["model"]))
         machinery = Machinery(shared.backend, shared.images, model, {AGENT_NAME: agent}, staging=self._staging(state))
         spec = self._spec(state, request)
-        workplace = await open_workplace(state, spec, machinery, self._folder(state), self.agent_workdir)
+        opening = open_trial(spec, machinery, self._folder(state), TrialLog(spec, unobserved))
+        trial = await rollout.resources.enter_async_context(opening)
+        rollout.trial = workplace = TrialWorkplace(trial, trial.begin(rounds_of(spec.task)[0]), self.agent_workdir)
+        state["step"] = workplace.step
         self._sandboxes.note_image(state, *workplace.images)
-        await self._sandboxes.introduce(state, workplace.trial.sandbox, workplace.turn.network)
+        await self._sandboxes.introduce(state, trial.sandbox, workplace.turn.network)
         return workplace
 
     def _staging(self, state: State) -> "OwnStaging | None":
-        """An override of `upload_test_assets` as the one who lays out a verifier's files; None without one."""
+        """An override of `upload_test_assets` as the one who lays out a verifier's files; None without one.
+
+        Its client works in the verifier's place meanwhile.
+        """
         if type(self).upload_test_assets is HarborEnv.upload_test_assets:
             return None
-        return own_staging(type(self).__qualname__, self.upload_test_assets, self.sandbox_client, state)
+        from seatrial.trial.verifier import OwnStaging  # noqa: PLC0415 - see the top
+
+        async def run(stage: "VerifierStage") -> None:
+            sandbox_id, workplace, client = state["sandbox_id"], self._workplace(state), self.sandbox_client
+            workplace.stage = stage
+            try:
+                with client.known(sandbox_id).seen_as(verifier_view(stage)), blaming(_HOOK):
+                    hook, task_dir = self.upload_test_assets, Path(workplace.trial.spec.task.root)
+                    await call_hook(hook, sandbox_client=client, sandbox_id=sandbox_id, task_dir=task_dir)
+            finally:
+                workplace.stage = None
+
+        return OwnStaging(type(self).__qualname__, run)
 
     def _spec(self, state: State, request: Any) -> "TrialSpec":
         """The trial of a rollout in the sandbox that hooks have asked for."""
         place = rollout_of(state).place
         spec = place.spec if place else self.trial_spec(state, state["model"])
-        limits = with_resources(self._sandboxes.settings, vars_of(request)).limits
-        spec = with_limits(spec, {name: value for name, value in limits if value is not None})
-        return in_image(spec, request.docker_image, self.docker_image, state["info"].get("docker_image"))
+        task = with_limits(spec.task, self._sandboxes.settings.for_request(request).limits)
+        return in_image(
+            replace(spec, task=task), request.docker_image, self.docker_image, state["info"].get("docker_image")
+        )
 
     def _task_of(self, state: State) -> Task:
         place = rollout_of(state).place
@@ -292,12 +387,46 @@ class HarborEnv(HarborMCPMixin, CliAgentEnv):
 
     def trial_spec(self, row: Row, model: str) -> "TrialSpec":
         """The trial that a rollout on a row is, as long as no hook says otherwise. Raises UsageError."""
-        return self._trials(model).spec(row, self._sandboxes.settings)
+        from seatrial.trial.spec import TrialSpec  # noqa: PLC0415 - see the top
+
+        task, name = self._known_tasks.task_of(row), str(row["task"])
+        seconds = task.config.agent.timeout_sec or (USUAL_SECONDS if self.timeout_seconds is None else None)
+        agent = task.config.agent.model_copy(update={"timeout_sec": seconds})
+        timed = task.model_copy(update={"id": name, "config": task.config.model_copy(update={"agent": agent})})
+        return TrialSpec(
+            trial_id=f"{trial_id(name, AGENT_NAME, 1)}.{uuid.uuid4().hex}",
+            task=with_limits(timed, self._sandboxes.settings.limits),
+            task_digest=self._known_tasks.digest(task),
+            agent=self._agent(model),
+            options=self.trial_options,
+        )
 
     def job_spec(self, plan: RunPlan, name: str) -> JobSpec:
-        """The job that these rollouts amount to."""
-        return self._trials(plan.model).job(plan, name, self.prices, self.max_turns)
+        tasks = {row["task"]: self._known_tasks.task_of(row) for row in plan.rows}
+        model = model_options(plan.sampling_args, self.max_turns)
+        return JobSpec(
+            name=name,
+            tasks=tuple(str(task.root) for task in tasks.values()),
+            agents=(self._agent(plan.model),),
+            attempts=max(Counter(row["task"] for row in plan.rows).values()),
+            trial=self.trial_options,
+            model=model.model_copy(update={"prices": self.prices}),
+            run=RunOptions(concurrent=plan.workers, retries=plan.retries),
+        )
 
-    def _trials(self, model: str) -> RolloutTrials:
-        agent = AgentOptions(name=AGENT_NAME, command=self.run_command, model=model)
-        return RolloutTrials(self._known_tasks, agent, self.trial_options, self.timeout_seconds)
+    def _agent(self, model: str) -> AgentOptions:
+        return AgentOptions(name=AGENT_NAME, command=self.run_command, model=model)
+
+
+def _note_step(state: State, trial: TrialWorkplace) -> None:
+    """Note how the step went that was just judged, in `step_metrics`: the verifier's own numbers, and ours."""
+    if trial.step is None or trial.evaluation is None:
+        return
+    given = trial.evaluation.breakdown or {}
+    state.setdefault("step_metrics", {})[trial.step] = {
+        **{name: float(value) for name, value in given.items() if isinstance(value, int | float)},
+        "reward": trial.rewards[trial.step],
+        "num_turns": float(len(state["trajectory"]) - trial.first_turn),
+        "agent_timeout": float(bool(state["agent_timed_out"])),
+        "agent_error": float(bool(state["agent_exit_code"])),
+    }

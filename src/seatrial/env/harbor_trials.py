@@ -1,29 +1,133 @@
-"""Rollouts of HarborEnv as trials: which trial a row is, the job that many are, and the place where one happens."""
+"""Harbor tasks as rows of a dataset and as trials: which task a row names, and what a rollout changes about it.
+
+A row has example_id, task, prompt, and info with task_name, task_dir, docker_image and config. The prompt of a task
+with steps is the instruction of its first one. The loader of tasks is imported by the first HarborEnv.
+"""
 
 import glob
-import uuid
-from collections import Counter
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seatrial.env.rows import Row
-from seatrial.env.running import RunPlan
-from seatrial.env.sandbox_settings import SandboxSettings
-from seatrial.env.state import read_info
-from seatrial.env.trial_workplace import model_options
-from seatrial.errors import UsageError
-from seatrial.images.choice import why_refused
-from seatrial.model.job import AgentOptions, JobSpec, RunOptions, TrialOptions
-from seatrial.model.task import Task
-from seatrial.model.trial_ids import trial_id
-from seatrial.tasks.digest import digest_folder
+import orjson
+import tomli
+from pydantic import ValidationError
 
-if TYPE_CHECKING:  # everything a trial needs, which nobody needs before the first rollout
+from seatrial.env.rollout import read_info
+from seatrial.env.rows import Row
+from seatrial.errors import DatasetNotFoundError, TaskFormatError, UsageError
+from seatrial.images.choice import why_refused
+from seatrial.model.base import plain
+from seatrial.model.job import ModelOptions, TrialOptions
+from seatrial.model.loaded_task import Task
+from seatrial.model.record import LimitSpec
+from seatrial.tasks.layout import digest_folder, read_text
+from seatrial.untrusted.json import first_fault
+
+if TYPE_CHECKING:  # everything a trial needs: the first rollout imports it
+    from datasets import Dataset  # type: ignore[import-untyped, import-not-found, unused-ignore]
+
     from seatrial.trial.spec import TrialSpec
 
-AGENT_NAME = "command"
-USUAL_SECONDS = 3600.0
+_log = logging.getLogger(__name__)
+
+
+def load_tasks(path: Path, names: Sequence[str] | str | None) -> tuple[Task, ...]:
+    """The tasks below a folder, or those of them that are named, in the order of their paths.
+
+    A folder that is not a task is left out with a warning; when it was named, TaskFormatError is raised. Raises
+    DatasetNotFoundError for an unknown name, and when there is no task at all.
+    """
+    from seatrial.tasks.load import load_dataset  # noqa: PLC0415 - see the top
+
+    found = load_dataset(path)
+    problems = {task.id: [str(each) for each in task.problems if each.severity == "error"] for task in found.broken}
+    usable = {task.id: task for task in found.tasks}
+    if isinstance(names, str):
+        names = [names]
+    if names is None:
+        for name, reasons in problems.items():
+            _log.warning("%s/%s is left out: %s", path, name, "; ".join(reasons))
+        chosen = tuple(usable.values())
+    else:
+        _check_names(path, names, usable, problems)
+        chosen = tuple(task for name, task in usable.items() if name in names)
+    if not chosen:
+        what = "there is no usable task in it" if names is None else "`tasks` names none of its tasks"
+        raise DatasetNotFoundError(f"{path}: {what}")
+    return chosen
+
+
+def _check_names(path: Path, names: Sequence[str], usable: Iterable[str], problems: dict[str, list[str]]) -> None:
+    known = sorted([*usable, *problems])
+    for name in names:
+        if name in problems:
+            raise TaskFormatError(str(path / name), problems[name])
+        if name not in known:
+            near = get_close_matches(name, known)
+            there = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(known[:20])}"
+            raise DatasetNotFoundError(f"{path}: there is no task {name!r}; {there}")
+
+
+def task_rows(tasks: Iterable[Task]) -> list[Row]:
+    return [_row(number, task) for number, task in enumerate(tasks)]
+
+
+def _row(number: int, task: Task) -> Row:
+    from seatrial.trial.rounds import rounds_of  # noqa: PLC0415 - see the top
+
+    instruction = rounds_of(task)[0].instruction().decode().strip()
+    config = read_toml(task)
+    return {
+        "example_id": number,
+        "task": task.id,
+        "prompt": [{"role": "user", "content": instruction}],
+        "info": {
+            "task_name": task.id,
+            "task_dir": str(task.root),
+            "docker_image": task.config.environment.docker_image,
+            "config": config,
+        },
+    }
+
+
+def read_toml(task: Task) -> dict[str, Any]:
+    """All of task.toml as it stands there; what JSON has no form for, such as dates, as text."""
+    from seatrial.tasks.load import MAX_TOML_BYTES  # noqa: PLC0415 - see the top
+    from seatrial.tasks.toml import TASK_TOML  # noqa: PLC0415
+
+    table: dict[str, Any] = plain(tomli.loads(read_text(task.root / TASK_TOML, MAX_TOML_BYTES)))
+    return table
+
+
+def as_hf_dataset(rows: Sequence[Row]) -> "Dataset":
+    """The rows as a HuggingFace Dataset. Raises UsageError that says what to install.
+
+    Columns there have one type for all rows, which no two task.toml share. So `config` is kept as JSON: what one task
+    says is nothing another one has to have.
+    """
+    try:
+        import datasets  # noqa: PLC0415 - an extra, and slow to import
+    except ImportError as error:
+        raise UsageError(
+            "load_harbor_dataset gives a HuggingFace Dataset, which needs the package `datasets`: "
+            "pip install 'seatrial[hf]'; everything else works without it"
+        ) from error
+    text = datasets.Value("string")
+    json_type = getattr(datasets, "Json", None)
+    info = {"task_name": text, "task_dir": text, "docker_image": text, "config": json_type() if json_type else text}
+    features = datasets.Features(
+        {"example_id": datasets.Value("int64"), "task": text, "prompt": [{"role": text, "content": text}], "info": info}
+    )
+    return datasets.Dataset.from_list(list(rows) if json_type else [_with_text(row) for row in rows], features=features)
+
+
+def _with_text(row: Row) -> Row:
+    """A row for releases of `datasets` that have no JSON."""
+    return {**row, "info": {**row["info"], "config": orjson.dumps(row["info"]["config"]).decode()}}
 
 
 @dataclass(eq=False, slots=True)
@@ -40,62 +144,21 @@ class KnownTasks:
         if not isinstance(folder, str):
             raise UsageError("a row for HarborEnv needs info['task_dir'], the folder of its task")
         if folder not in self.tasks:
-            from seatrial.tasks.load import load_task  # noqa: PLC0415 - only for rows of somebody's own
+            from seatrial.tasks.load import load_task  # noqa: PLC0415 - see the top
 
             self.tasks[folder] = load_task(folder)
         return self.tasks[folder]
 
     def digest(self, task: Task) -> str:
-        """The digest of a task's folder."""
         folder = str(task.root)
         if folder not in self.digests:
             self.digests[folder] = digest_folder(task.root)
         return self.digests[folder]
 
 
-@dataclass(frozen=True, slots=True)
-class RolloutTrials:
-    """What all rollouts of an environment have in common as trials."""
-
-    known: KnownTasks
-    agent: AgentOptions
-    options: TrialOptions
-    seconds: float | None
-
-    def spec(self, row: Row, settings: SandboxSettings) -> "TrialSpec":
-        """The trial that a rollout on a row is, as long as no hook says otherwise. Raises UsageError."""
-        from seatrial.trial.spec import TrialSpec  # noqa: PLC0415 - much, and only for the first rollout
-
-        task, name = self.known.task_of(row), str(row["task"])
-        return TrialSpec(
-            trial_id=f"{trial_id(name, AGENT_NAME, 1)}.{uuid.uuid4().hex}",
-            task=self._adapted(task, settings).model_copy(update={"id": name}),
-            task_digest=self.known.digest(task),
-            agent=self.agent,
-            options=self.options,
-        )
-
-    def _adapted(self, task: Task, settings: SandboxSettings) -> Task:
-        """The task with what the environment says of time and resources instead of it."""
-        config = task.config
-        seconds = config.agent.timeout_sec or (USUAL_SECONDS if self.seconds is None else None)
-        agent = config.agent.model_copy(update={"timeout_sec": seconds})
-        limits = {name: value for name, value in settings.limits if value is not None}
-        return _with_environment(_with_config(task, agent=agent), **limits)
-
-    def job(self, plan: RunPlan, name: str, prices: str | None, max_turns: int) -> JobSpec:
-        """The job that rollouts amount to."""
-        tasks = {row["task"]: self.known.task_of(row) for row in plan.rows}
-        model = model_options(plan.sampling_args, max_turns)
-        return JobSpec(
-            name=name,
-            tasks=tuple(str(task.root) for task in tasks.values()),
-            agents=(self.agent,),
-            attempts=max(Counter(row["task"] for row in plan.rows).values()),
-            trial=self.options,
-            model=model.model_copy(update={"prices": prices}),
-            run=RunOptions(concurrent=plan.workers, retries=plan.retries),
-        )
+def with_limits(task: Task, limits: LimitSpec) -> Task:
+    """The task with the resources that an environment names instead of its own."""
+    return _with_environment(task, **{name: value for name, value in limits if value is not None})
 
 
 def in_image(spec: "TrialSpec", docker_image: str, usual: str, row_image: str | None) -> "TrialSpec":
@@ -111,17 +174,11 @@ def in_image(spec: "TrialSpec", docker_image: str, usual: str, row_image: str | 
     )
 
 
-def with_limits(spec: "TrialSpec", limits: Mapping[str, Any]) -> "TrialSpec":
-    """The trial with limits of its own."""
-    return replace(spec, task=_with_environment(spec.task, **limits)) if limits else spec
-
-
-def _with_config(task: Task, **changes: Any) -> Task:
-    return task.model_copy(update={"config": task.config.model_copy(update=changes)})
-
-
 def _with_environment(task: Task, **changes: Any) -> Task:
-    return _with_config(task, environment=task.config.environment.model_copy(update=changes))
+    if not changes:
+        return task
+    environment = task.config.environment.model_copy(update=changes)
+    return task.model_copy(update={"config": task.config.model_copy(update={"environment": environment})})
 
 
 def _naming(options: TrialOptions, image: str) -> TrialOptions:
@@ -129,3 +186,17 @@ def _naming(options: TrialOptions, image: str) -> TrialOptions:
     if not why_refused(image):
         return options
     return options.model_copy(update={"image_map": {**options.image_map, glob.escape(image): image}})
+
+
+def model_options(sampling_args: Mapping[str, Any], max_turns: int) -> ModelOptions:
+    """What a job says about its model calls, as far as it has words for it. Raises UsageError."""
+    try:
+        return ModelOptions(
+            temperature=sampling_args.get("temperature"),
+            top_p=sampling_args.get("top_p"),
+            seed=sampling_args.get("seed"),
+            max_output_tokens=sampling_args.get("max_tokens"),
+            max_turns=max_turns if max_turns > 0 else None,
+        )
+    except ValidationError as error:
+        raise UsageError(f"sampling_args: {first_fault(error)}") from error

@@ -5,12 +5,18 @@ A name is looked for, in this order, as
     ./my_env.py, ./my-env       a Python file, or a folder with one, or with a package, that defines the function
     my-env, owner/my-env        a module that can be imported, called my_env
     my-env                      an entry point of the group `seatrial.environments`: the function, or its module
+
+What goes wrong in the module becomes one error: which line of it, what happened, what to do.
 """
 
 import importlib
 import importlib.util
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+import re
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.metadata import entry_points
@@ -18,23 +24,25 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import tomli
+
 from seatrial.env.environment import Environment
-from seatrial.env.module_errors import COMPAT, blaming_module
-from seatrial.env.module_files import FUNCTION, find_module_file, import_file, module_name
-from seatrial.errors import UnknownArgumentError, UsageError
+from seatrial.errors import SeatrialError, UnknownArgumentError, UsageError
 from seatrial.plugins import plugin_names
 
+FUNCTION = "load_environment"
 ENTRY_POINTS = "seatrial.environments"
 
 
 @dataclass(frozen=True, slots=True)
 class Loader:
-    """The function that makes an environment. `home` is the folder it comes from, where that is known."""
+    """The function that makes an environment."""
 
     env_id: str
     function: Any
     where: str
     home: Path | None = None
+    """The folder it comes from, where that is known."""
 
     def load(self, env_args: Mapping[str, Any]) -> Environment:
         """The environment. Raises UsageError for arguments it does not take and whatever goes wrong in it."""
@@ -102,7 +110,6 @@ def _of_module(env_id: str, module: ModuleType, where: str, home: Path | None = 
 
 
 def _id_of(name: str) -> str:
-    """What an environment at a path is called."""
     path = Path(name).expanduser().absolute()
     return path.stem if path.suffix == ".py" else path.name
 
@@ -169,3 +176,154 @@ def _unexpected(made: object) -> str:
 def _named(value: object) -> str:
     kind = type(value).__name__
     return f"{'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}"
+
+
+# Module files: a Python file, or a folder laid out as packages usually are.
+
+_DEFINES = re.compile(rf"^(async\s+)?def {FUNCTION}\b|\bimport\b.*\b{FUNCTION}\b|^{FUNCTION}\s*=", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleFile:
+    """A module, and the folder from which its own imports are to work."""
+
+    name: str
+    path: Path
+
+    @property
+    def root(self) -> Path:
+        return self.path.parent.parent if self.path.name == "__init__.py" else self.path.parent
+
+
+def module_name(name: str) -> str:
+    """What the module of an environment is called: dashes are underscores, and an owner before a slash is left out."""
+    return name.rstrip("/").rpartition("/")[2].replace("-", "_")
+
+
+def find_module_file(place: Path) -> ModuleFile | None:
+    """The module at a path, None where there is none. Raises UsageError for a folder of tasks."""
+    if place.is_file():
+        return ModuleFile(module_name(place.stem), place.absolute()) if place.suffix == ".py" else None
+    if not place.is_dir():
+        return None
+    folder = place.absolute()
+    found = next(filter(_defines, _usual_files(folder)), None) or _only_one(folder)
+    if found is not None:
+        inner = found.parent if found.name == "__init__.py" else found
+        return ModuleFile(module_name(inner.stem if inner is found else inner.name), found)
+    if _has_tasks(folder):
+        raise UsageError(
+            f"{place} holds Harbor tasks, expected an environment; run tasks with `seatrial run -p {place}`, or write "
+            f"a module whose {FUNCTION} returns seatrial.HarborEnv(run_command, dataset_path={str(place)!r})"
+        )
+    return None
+
+
+def import_file(module: ModuleFile) -> ModuleType:
+    """The module in a file, imported once. Its folder stays on the path: modules beside it may be needed later."""
+    known = sys.modules.get(module.name)
+    if known is not None and getattr(known, "__file__", None) == str(module.path):
+        return known
+    if str(module.root) not in sys.path:
+        sys.path.insert(0, str(module.root))
+    inside = [str(module.path.parent)] if module.path.name == "__init__.py" else None
+    name = module.name if known is None else f"{module.name}_of_{module.root.name}"
+    spec = importlib.util.spec_from_file_location(name, module.path, submodule_search_locations=inside)
+    assert spec is not None  # noqa: S101 - it ends with .py
+    assert spec.loader is not None  # noqa: S101 - likewise
+    made = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(made)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return made
+
+
+def read_project(folder: Path) -> dict[str, Any]:
+    """What the pyproject.toml of a folder says; nothing where there is none that can be read."""
+    try:
+        return tomli.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
+def _usual_files(folder: Path) -> Iterator[Path]:
+    declared = read_project(folder).get("project", {})
+    names = [folder.name, declared.get("name") if isinstance(declared, dict) else None]
+    yield folder / "__init__.py"
+    for name in dict.fromkeys(module_name(each) for each in names if isinstance(each, str)):
+        for parent in (folder, folder / "src"):
+            yield parent / f"{name}.py"
+            yield parent / name / "__init__.py"
+            yield parent / name / f"{name}.py"
+
+
+def _only_one(folder: Path) -> Path | None:
+    """The only file of a folder that defines the function, whatever it is called."""
+    found = [path for path in sorted(folder.glob("*.py")) if _defines(path)]
+    return found[0] if len(found) == 1 else None
+
+
+def _defines(path: Path) -> bool:
+    try:
+        return bool(_DEFINES.search(path.read_text(encoding="utf-8", errors="replace")))
+    except OSError:
+        return False
+
+
+def _has_tasks(folder: Path) -> bool:
+    return (folder / "task.toml").is_file() or any(folder.glob("*/task.toml"))
+
+
+# Errors of the module.
+
+COMPAT = (
+    "run it with `seatrial eval`, which stands in for verifiers by itself (--compat), or begin your program with "
+    "`import seatrial.compat.verifiers; seatrial.compat.verifiers.install()`"
+)
+
+_OURS = str(Path(__file__).parents[1])
+
+
+@contextmanager
+def blaming_module(env_id: str, what: str, home: Path | None) -> Iterator[None]:
+    """Turn whatever a stranger's module raises into one error that says where."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        raise module_error(env_id, what, error, home) from error
+
+
+def module_error(env_id: str, what: str, error: BaseException, home: Path | None) -> UsageError:
+    at = _blamed_line(error, home)
+    said = f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}"
+    said = str(error) if isinstance(error, SeatrialError) else said
+    return UsageError(f"environment {env_id!r}: {what}: {at}{said}{_remedy(error, home)}")
+
+
+def _blamed_line(error: BaseException, home: Path | None) -> str:
+    """The innermost line of the module itself; of anybody's but ours, if it has none."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}, line {error.lineno}: "
+    frames = [each for each in traceback.extract_tb(error.__traceback__) if not _is_machinery(each.filename)]
+    own = [each for each in frames if home and each.filename.startswith(f"{home}/")]
+    if not (chosen := own or frames):
+        return ""
+    last = chosen[-1]
+    function = "" if last.name == "<module>" else f", in {last.name}"
+    return f"{last.filename}, line {last.lineno}{function}: "
+
+
+def _is_machinery(file: str) -> bool:
+    return file.startswith((_OURS, "<frozen ")) or "/importlib/" in file
+
+
+def _remedy(error: BaseException, home: Path | None) -> str:
+    if not isinstance(error, ModuleNotFoundError) or not error.name:
+        return ""
+    package = error.name.partition(".")[0]
+    if package == "verifiers":
+        return f"; {COMPAT}"
+    project = home if home and (home / "pyproject.toml").is_file() else None
+    return f"; install what it needs: pip install {project or package}"

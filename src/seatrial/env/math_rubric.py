@@ -1,20 +1,94 @@
-"""MathRubric: whether the answer in a box is mathematically the one that the row has, by the package math-verify."""
+"""MathRubric: whether the answer in a box is mathematically the one that the row has, by the package math-verify.
+
+Answers are compared in processes (`math_worker`), because a comparison may go on for ever.
+"""
 
 import asyncio
+import queue
+import subprocess
+import sys
+import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
-from seatrial.env.decorators import teardown
-from seatrial.env.math_workers import MathWorkers
-from seatrial.env.parsers.answers import extract_boxed_answer
-from seatrial.env.parsers.parser import Parser
-from seatrial.env.parsers.think_parser import MaybeThinkParser
+import orjson
+
+from seatrial.env.hooks import teardown
+from seatrial.env.parsers import MaybeThinkParser, Parser, extract_boxed_answer
 from seatrial.env.rubric import RewardFunc, Rubric
-from seatrial.errors import UsageError
+from seatrial.errors import InfraError, UsageError
 
 _HARD_LIMIT_SEC = 120.0
+_COMMAND = (sys.executable, "-m", "seatrial.env.math_worker")
+
+
+class MathWorkers:
+    """At most `count` processes. One that does not answer within `limit_sec` is ended, and another takes its place."""
+
+    def __init__(self, count: int, limit_sec: float, command: Sequence[str] = _COMMAND) -> None:
+        self._command = command
+        self._limit_sec = limit_sec
+        self._free: queue.LifoQueue[subprocess.Popen[bytes] | None] = queue.LifoQueue()
+        self._count = count
+        for _ in range(count):
+            self._free.put(None)
+
+    def ask(self, question: dict[str, Any]) -> bool:
+        """Whether an answer is right; waits for it. Raises InfraError when no process says so."""
+        worker = self._free.get()
+        try:
+            if worker is None or worker.poll() is not None:
+                worker = subprocess.Popen(  # noqa: S603 - our own program
+                    self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+                )
+            return self._ask(worker, question)
+        finally:
+            self._free.put(worker)
+
+    def _ask(self, worker: "subprocess.Popen[bytes]", question: dict[str, Any]) -> bool:
+        alarm = threading.Timer(self._limit_sec, worker.kill)
+        alarm.start()
+        try:
+            said = _exchange(worker, orjson.dumps(question) + b"\n")
+        except OSError:
+            said = b""
+        finally:
+            alarm.cancel()
+        if said not in {b"0", b"1"}:
+            _end(worker)
+            raise InfraError(
+                f"the process that compares answers ended without saying anything of {str(question)[:300]} "
+                f"(it has {self._limit_sec:.0f} s)"
+            )
+        return said == b"1"
+
+    def close(self) -> None:
+        """End all processes, each when it has answered; another question starts one again."""
+        for _ in range(self._count):
+            worker = self._free.get()
+            if worker is not None:
+                _end(worker)
+            self._free.put(None)
+
+
+def _exchange(worker: "subprocess.Popen[bytes]", line: bytes) -> bytes:
+    assert worker.stdin is not None  # noqa: S101 - it was started with pipes
+    assert worker.stdout is not None  # noqa: S101 - likewise
+    worker.stdin.write(line)
+    worker.stdin.flush()
+    return worker.stdout.readline().strip()
+
+
+def _end(worker: "subprocess.Popen[bytes]") -> None:
+    worker.kill()
+    worker.wait()
+    for pipe in (worker.stdin, worker.stdout):
+        with suppress(OSError):  # what was still to be written has no reader any more
+            if pipe is not None:
+                pipe.close()
 
 
 class MathRubric(Rubric):
@@ -56,7 +130,6 @@ class MathRubric(Rubric):
 
     @teardown
     async def end_workers(self) -> None:
-        """End the processes that compare answers."""
         if self._workers is not None:
             await asyncio.to_thread(self._workers.close)
 

@@ -12,7 +12,6 @@ import orjson
 
 
 def main(questions: TextIO = sys.stdin, answers: TextIO = sys.stdout) -> None:
-    """Answer until there are no more questions."""
     math_verify = import_module("math_verify")
     for line in questions:
         answers.write(f"{int(is_same(math_verify, orjson.loads(line)))}\n")

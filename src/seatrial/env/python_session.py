@@ -27,17 +27,14 @@ class Capped(io.TextIOBase):
     """Keeps the beginning of what is written to it, and counts the rest."""
 
     def __init__(self) -> None:
-        """Nothing is written yet."""
         self.parts: list[str] = []
         self.room = MAX_CHARS
         self.lost = 0
 
     def writable(self) -> bool:
-        """It is."""
         return True
 
     def write(self, text: str) -> int:
-        """Keep what there is room for."""
         kept = text[: self.room]
         if kept:
             self.parts.append(kept)
@@ -46,7 +43,6 @@ class Capped(io.TextIOBase):
         return len(text)
 
     def text(self) -> str:
-        """What was kept, and how much was not."""
         more = f"\n[… {self.lost} characters left out …]" if self.lost else ""
         return "".join(self.parts) + more
 
@@ -56,7 +52,6 @@ class OutOfTime(BaseException):
 
 
 def out_of_time(*_: Any) -> NoReturn:
-    """End the code that runs."""
     raise OutOfTime
 
 

@@ -1,9 +1,12 @@
-"""What comes out of an evaluation: an output for each rollout, beside what they amount to together."""
+"""What comes out of an evaluation: an output for each rollout, made of its state.
+
+What they amount to together is in `figures`, how they are kept in `stored` and `saving`.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
-from seatrial.env.state import State, rollout_of
+from seatrial.env.rollout import State, rollout_of
 from seatrial.errors import HookError, ModelError, OverlongPromptError, ToolError, TrialError
 
 Output = dict[str, Any]
@@ -14,8 +17,6 @@ _COLUMNS = (
     *("stop_condition", "is_completed", "is_truncated", "timing", "usage", "cleanup_errors", "reward_errors"),
     "advantage",
 )
-
-
 _WHERE_KNOWN = ("policy_version", "step_rewards", "step_metrics")
 _OF_AGENTS = ("agent_exit_code", "agent_timed_out")
 _MAX_STDERR = 2000

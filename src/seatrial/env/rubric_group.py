@@ -3,12 +3,11 @@
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from seatrial.env.group_scoring import set_error, unscathed
+from seatrial.env.hooks import call_each
 from seatrial.env.monitors import MonitorRubric
-from seatrial.env.parsers.parser import Parser
-from seatrial.env.rubric import GroupProvider, Provider, Rubric, as_reward
-from seatrial.env.rubric_calls import RewardFunc, new_name
-from seatrial.env.state import State
+from seatrial.env.parsers import Parser
+from seatrial.env.rollout import State
+from seatrial.env.rubric import GroupProvider, Provider, RewardFunc, Rubric, as_reward, new_name, not_failed, set_error
 from seatrial.errors import SeatrialError, UsageError
 
 
@@ -25,44 +24,35 @@ class RubricGroup(Rubric):
         self.rubrics = list(rubrics)
 
     def add_reward_func(self, func: RewardFunc, weight: float = 1.0) -> None:
-        """Add a function to the first rubric."""
         self.rubrics[0].add_reward_func(func, weight)
 
     def add_class_object(self, name: str, obj: Any) -> None:
-        """Let the functions of all rubrics ask for something by a name."""
         for rubric in self.rubrics:
             rubric.add_class_object(name, obj)
 
     def add_score_object_provider(self, provider: Provider) -> None:
-        """Let the functions of all rubrics ask for what another function names for each rollout."""
         for rubric in self.rubrics:
             rubric.add_score_object_provider(provider)
 
     def add_group_score_object_provider(self, provider: GroupProvider) -> None:
-        """Let the functions of all rubrics ask for what another function names for each group."""
         for rubric in self.rubrics:
             rubric.add_group_score_object_provider(provider)
 
     def members(self) -> list[Rubric]:
-        """The rubrics of the group."""
         return list(self.rubrics)
 
     @property
     def has_group_rewards(self) -> bool:
-        """Whether any function compares the rollouts of a group."""
         return any(rubric.has_group_rewards for rubric in self.rubrics)
 
     @property
     def has_advantages(self) -> bool:
-        """Whether one of the rubrics says what the advantages are."""
         return any(rubric.has_advantages for rubric in self.rubrics)
 
     def get_reward_funcs(self) -> list[RewardFunc]:
-        """The functions of all rubrics."""
         return [func for rubric in self.rubrics for func in rubric.get_reward_funcs()]
 
     def get_reward_weights(self) -> list[float]:
-        """The weight of each function."""
         return [weight for rubric in self.rubrics for weight in rubric.get_reward_weights()]
 
     async def score_rollout(self, state: State) -> None:
@@ -82,7 +72,7 @@ class RubricGroup(Rubric):
 
     async def measure_group(self, states: list[State]) -> None:
         """Score the rollouts of one row by each rubric, without their advantages."""
-        totals = [_Total(state) for state in unscathed(states)]
+        totals = [_Total(state) for state in not_failed(states)]
         for total in totals:
             total.state["advantage"] = None
         for rubric in self.rubrics:
@@ -112,20 +102,14 @@ class RubricGroup(Rubric):
         return await super().advantages(states)
 
     async def cleanup(self, state: State) -> None:
-        """Run the handlers of all rubrics."""
         await super().cleanup(state)
         for rubric in self.rubrics:
             await rubric.cleanup(state)
 
     async def teardown(self) -> None:
         """End the use of all rubrics, each even if another fails. Raises the first HookError then."""
-        errors = []
-        for teardown in [super().teardown, *(rubric.teardown for rubric in self.rubrics)]:
-            try:
-                await teardown()
-            except SeatrialError as error:
-                errors.append(error)
-        if errors:
+        handlers = {f"teardown of rubric {number}": each.teardown for number, each in enumerate(self.rubrics)}
+        if errors := await call_each({"teardown": super().teardown, **handlers}):
             raise errors[0]
 
 

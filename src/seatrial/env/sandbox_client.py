@@ -1,21 +1,24 @@
-"""SandboxClient: the sandboxes of rollouts by their ids, for hooks that put files into them and run commands there."""
+"""SandboxClient: the sandboxes of rollouts by their ids, for hooks that put files into them and run commands there.
+
+Its methods, and the requests and results beside it, are those of clients of hosted sandboxes. Who makes the sandboxes
+and when they end is in `sandboxes`.
+"""
 
 import asyncio
 import functools
 import secrets
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Generic, Self, TypeVar, cast
 
 from seatrial.concurrency import finish
-from seatrial.env.kept_open import KeptOpen
-from seatrial.env.known_sandbox import KnownSandbox, Release, SandboxView, as_result
-from seatrial.env.sandbox_values import BackgroundJob, BackgroundJobStatus, CommandResult, FileText, SandboxInfo
 from seatrial.errors import SandboxError
-from seatrial.sandbox.api import NO_NETWORK, ExecResult, Network, Sandbox
+from seatrial.sandbox.api import NO_NETWORK, ExecResult, ExecSpec, Network, Phase, Sandbox
+from seatrial.sandbox.transfer import get_file, put_file
 
+T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 MAX_FILE_BYTES = 256 * 2**20
@@ -24,13 +27,214 @@ _GONE = (
     "scored"
 )
 
+Release = Callable[[], Awaitable[None]]
+
+
+@dataclass(slots=True)
+class SandboxRequest:
+    """A sandbox that is wanted. What is None is as the task says, or bounded by the machine.
+
+    Of the fields that hosted services know, `team_id`, `advanced_configs`, `labels` and `vm` have no effect.
+    """
+
+    name: str = ""
+    docker_image: str | None = None
+    start_command: str | None = None
+    cpu_cores: float | None = None
+    memory_gb: float | None = None
+    disk_size_gb: float | None = None
+    gpu_count: int = 0
+    gpu_type: str | None = None
+    vm: bool = False
+    timeout_minutes: float | None = None
+    environment_vars: Mapping[str, str] | None = None
+    team_id: str | None = None
+    advanced_configs: Any = None
+    labels: Sequence[str] = field(default_factory=tuple)
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxInfo:
+    """A sandbox that is there."""
+
+    id: str
+    name: str = ""
+    docker_image: str = ""
+    status: str = "RUNNING"
+
+
+@dataclass(frozen=True, slots=True)
+class CommandResult:
+    """How a command ended. `exit_code` is None when its time ran out, negative for a signal."""
+
+    stdout: str
+    stderr: str
+    exit_code: int | None
+
+    @property
+    def timed_out(self) -> bool:
+        return self.exit_code is None
+
+
+class FileText(str):
+    """The text of a file. Clients of hosted sandboxes give an object with its `content`: so does this one."""
+
+    __slots__ = ()
+
+    @property
+    def content(self) -> str:
+        return str(self)
+
+    @property
+    def size(self) -> int:
+        return len(self.encode())
+
+
+@dataclass(frozen=True, slots=True)
+class BackgroundJob:
+    """A command that runs on while others do."""
+
+    job_id: str
+    sandbox_id: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class BackgroundJobStatus:
+    """How far a background job has come; what it wrote and how it ended is known once it is completed."""
+
+    job_id: str
+    completed: bool
+    exit_code: int | None = None
+    stdout: str | None = None
+    stderr: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxView:
+    """Where commands and files of hooks go: which sandbox, in whose view, reaching whom."""
+
+    sandbox: Sandbox
+    phase: Phase = "agent"
+    network: Network = NO_NETWORK
+    env: Mapping[str, str] = field(default_factory=dict)
+    prepare: Callable[[], Awaitable[None]] | None = None
+    """Done once, before the first use."""
+
+
+@dataclass(eq=False, slots=True)
+class KnownSandbox:
+    """A sandbox as hooks have it: the agent's view until that has ended, then the verifier's."""
+
+    view: SandboxView
+    release: Release | None = None
+    """Destroys it."""
+    jobs: dict[str, "asyncio.Task[ExecResult]"] = field(default_factory=dict)
+
+    @contextmanager
+    def seen_as(self, view: SandboxView) -> Iterator[None]:
+        before, self.view = self.view, view
+        try:
+            yield
+        finally:
+            self.view = before
+
+    async def run(self, spec: ExecSpec) -> ExecResult:
+        await self._prepare()
+        return await self.view.sandbox.exec(spec)
+
+    def command(
+        self, command: str, working_dir: str | None, env: Mapping[str, str] | None, timeout: float | None
+    ) -> ExecSpec:
+        view = self.view
+        return ExecSpec(
+            ("/bin/sh", "-c", command),
+            phase=view.phase,
+            env={**view.env, **(env or {})},
+            cwd=working_dir,
+            timeout_sec=timeout,
+            network=view.network,
+        )
+
+    async def put(self, path: str, content: bytes, mode: int = 0o644) -> None:
+        await self._prepare()
+        await put_file(self.view.sandbox, path, content, mode=mode, phase=self.view.phase)
+
+    async def get(self, path: str, limit: int) -> bytes:
+        await self._prepare()
+        return await get_file(self.view.sandbox, path, limit=limit, phase=self.view.phase)
+
+    async def _prepare(self) -> None:
+        prepare = self.view.prepare
+        if prepare is not None:
+            view = self.view
+            self.view = SandboxView(view.sandbox, view.phase, view.network, view.env)
+            await prepare()
+
+    async def end_jobs(self, *jobs: str) -> None:
+        """End some background jobs, all of them without names."""
+        ending = [self.jobs.pop(job) for job in jobs or [*self.jobs] if job in self.jobs]
+        for task in ending:
+            task.cancel()
+        for task in ending:
+            with suppress(asyncio.CancelledError, Exception):  # its result is not needed any more
+                await task
+
+
+def as_result(ended: ExecResult) -> CommandResult:
+    return CommandResult(ended.stdout.decode(errors="replace"), ended.stderr.decode(errors="replace"), ended.exit_code)
+
+
+class LoopResource(Generic[T]):
+    """Keeps a context manager open from `open` to `close`. A loop that ends first closes it too."""
+
+    def __init__(self, opening: AbstractAsyncContextManager[T]) -> None:
+        self._opening = opening
+        self._closing = asyncio.Event()
+        self._ready: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._task: asyncio.Task[None] | None = None
+
+    async def open(self) -> T:
+        """What the context manager gives. Raises what it raises."""
+        # A task of its own, which the end of the event loop cancels: then it closes what it holds.
+        self._task = asyncio.create_task(self._hold())
+        try:
+            return await asyncio.shield(self._ready)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Close it. Raises what the context manager raises then."""
+        self._closing.set()
+        if self._task is not None:
+            await finish(_end(self._task, self._ready))
+
+    async def _hold(self) -> None:
+        try:
+            async with self._opening as opened:
+                self._ready.set_result(opened)
+                await self._closing.wait()
+        except Exception as error:
+            if self._ready.done():
+                raise
+            self._ready.set_exception(error)
+
+
+async def _end(task: "asyncio.Task[None]", ready: "asyncio.Future[T]") -> None:
+    if not ready.done():
+        task.cancel()
+    await asyncio.wait({task})
+    if not task.cancelled() and task.exception() is not None:
+        task.result()
+
 
 class SandboxClient:
     """Works in sandboxes by their ids. Everything raises SandboxError for an id that it does not know.
 
     Commands have the network of their sandbox and the variables of its agent. A command whose time runs out is ended
-    together with everything else that runs in the sandbox beside its verifier. `opens` makes the sandboxes that nobody
-    but hooks asks for. Methods and arguments are those of clients of hosted sandboxes; a `timeout` of a transfer and a
+    together with everything else that runs in the sandbox beside its verifier. `opens` makes the sandboxes that
+    only hooks ask for. Methods and arguments are those of clients of hosted sandboxes; a `timeout` of a transfer and a
     `poll_interval` have no effect, for nothing is sent anywhere, and nothing is polled.
     """
 
@@ -61,7 +265,6 @@ class SandboxClient:
         known.view = replace(known.view, env=dict(env))
 
     def known(self, sandbox_id: str) -> KnownSandbox:
-        """A sandbox by its id."""
         known = self._known.get(sandbox_id)
         if known is not None:
             return known
@@ -80,7 +283,7 @@ class SandboxClient:
         """Make a sandbox, which is there until `delete`, or else the end of the event loop. Raises TrialError."""
         if self.opens is None:
             raise SandboxError("this client makes no sandboxes; the one of an environment does: self.sandbox_client")
-        held = KeptOpen(self.opens(request))
+        held = LoopResource(self.opens(request))
         view = await held.open()
         sandbox_id = self.add(view.sandbox, view.network, view.env, held.close)
         return SandboxInfo(sandbox_id, str(getattr(request, "name", "")), str(getattr(request, "docker_image", "")))
@@ -90,7 +293,6 @@ class SandboxClient:
         self.known(sandbox_id)
 
     async def get(self, sandbox_id: str) -> SandboxInfo:
-        """A sandbox that is there."""
         self.known(sandbox_id)
         return SandboxInfo(sandbox_id)
 
@@ -104,7 +306,6 @@ class SandboxClient:
             await known.release()
 
     async def bulk_delete(self, sandbox_ids: Sequence[str]) -> None:
-        """Destroy several sandboxes."""
         for sandbox_id in sandbox_ids:
             await self.delete(sandbox_id)
 

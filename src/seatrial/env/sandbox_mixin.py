@@ -9,13 +9,10 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from seatrial.env.decorators import teardown
-from seatrial.env.hooks import blaming, settled
-from seatrial.env.rollout_sandboxes import RolloutSandboxes
-from seatrial.env.sandbox_resources import resources_of
-from seatrial.env.sandbox_settings import SandboxSettings, SandboxTimeouts
-from seatrial.env.sandbox_values import BackgroundJobStatus
-from seatrial.env.state import State
+from seatrial.env.hooks import blaming, maybe_await, teardown
+from seatrial.env.rollout import State
+from seatrial.env.sandbox_client import BackgroundJobStatus
+from seatrial.env.sandboxes import RolloutSandboxes, SandboxSettings, SandboxTimeouts
 from seatrial.errors import SandboxError, UsageError
 from seatrial.sandbox.transfer import pack_files, put_packed
 
@@ -25,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 class SandboxMixin:
-    """Sandboxes for an environment. One that is no CliAgentEnv calls `init_sandbox_client` when it is made."""
+    """Sandboxes for an environment. One that isn't a CliAgentEnv calls `init_sandbox_client` when it is made."""
 
     _sandboxes: RolloutSandboxes
 
@@ -41,11 +38,11 @@ class SandboxMixin:
 
     def in_use(self) -> AbstractAsyncContextManager[object]:
         """The backend of all rollouts, open for the length of a block."""
-        return self._sandboxes.in_use()
+        return self._sandboxes.backend.use()
 
     def get_sandbox_resources(self, state: State) -> dict[str, Any]:
         """The resources of a rollout's sandbox. An override may say something else for some rows."""
-        return resources_of(self._sandboxes.settings)
+        return self._sandboxes.settings.resources
 
     async def create_sandbox(self, state: State, request: Any) -> str:
         """Make a sandbox for a rollout and have `post_sandbox_setup` furnish it; returns its id."""
@@ -53,7 +50,7 @@ class SandboxMixin:
         state["sandbox_id"] = made.id
         self.register_sandbox(made.id)
         with blaming("post_sandbox_setup"):
-            await settled(self.post_sandbox_setup(state))
+            await maybe_await(self.post_sandbox_setup(state))
         return made.id
 
     async def post_sandbox_setup(self, state: State) -> None:
@@ -65,7 +62,6 @@ class SandboxMixin:
         await self.sandbox_client.delete(sandbox_id)
 
     async def bulk_delete_sandboxes(self, sandbox_ids: Sequence[str]) -> None:
-        """Destroy several sandboxes."""
         for sandbox_id in sandbox_ids:
             await self.delete_sandbox(sandbox_id)
 
@@ -74,14 +70,14 @@ class SandboxMixin:
         self.active_sandboxes.add(sandbox_id)
 
     def deregister_sandbox(self, sandbox_id: str) -> None:
-        """Leave a sandbox to whoever asks for it."""
+        """Leave a sandbox alone at the teardown."""
         self.active_sandboxes.discard(sandbox_id)
 
     async def run_background_job(
         self,
         state: State,
         command: str,
-        timeout: float,  # noqa: ASYNC109 - as above
+        timeout: float,  # noqa: ASYNC109 - the name that authors of environments know
         working_dir: str | None = None,
         poll_interval: float | None = None,
     ) -> BackgroundJobStatus:
@@ -93,11 +89,9 @@ class SandboxMixin:
         return ended
 
     async def upload_file(self, sandbox_id: str, remote_path: str, local_path: str | Path) -> None:
-        """Copy a file of this machine into a sandbox."""
         await self.sandbox_client.upload_file(sandbox_id, remote_path, local_path)
 
     async def upload_content(self, sandbox_id: str, content: str | bytes, remote_path: str) -> None:
-        """Write a file in a sandbox."""
         await self.sandbox_client.upload_content(sandbox_id, content, remote_path)
 
     async def upload_bundle(self, sandbox_id: str, file_map: Mapping[str, str | bytes], dest_dir: str) -> None:
@@ -110,7 +104,7 @@ class SandboxMixin:
         self,
         sandbox_id: str,
         remote_path: str,
-        timeout: float | None = None,  # noqa: ASYNC109 - as above
+        timeout: float | None = None,  # noqa: ASYNC109 - the name that authors of environments know
     ) -> str | None:
         """The text of a file in a sandbox; None when it cannot be read, which is logged unless it is not there."""
         try:
@@ -147,7 +141,7 @@ class SandboxMixin:
     @teardown(priority=-100)
     async def close_sandboxes(self) -> None:
         """Close the backend, which stays open for a moment after a rollout."""
-        await self._sandboxes.close()
+        await self._sandboxes.backend.close()
 
 
 def _pause(settings: SandboxSettings, number: int) -> float:

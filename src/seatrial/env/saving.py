@@ -1,7 +1,8 @@
-"""Where outputs are kept while an evaluation goes on, so that one that was broken off can be gone on with.
+"""Where outputs are kept while an evaluation goes on, so that one that was broken off can be resumed.
 
-Rollouts that are trials go to the folder of a job, as those of `seatrial run` do (`saving_trials`). Others have no task
-and no sandbox that a record could tell of: each is a line of `rollouts.jsonl`.
+Rollouts that are trials go to the folder of a job, as those of `seatrial run` do (`trials`). Others have no task
+and no sandbox that a record could tell of: each is a line of `rollouts.jsonl`. Folders are read here too,
+also those of verifiers with their `results.jsonl`. An output as JSON is `stored`'s concern.
 """
 
 import asyncio
@@ -9,7 +10,7 @@ import hashlib
 import json
 import logging
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
@@ -17,17 +18,16 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 from seatrial.env.results import Output
 from seatrial.env.rows import Row
 from seatrial.env.run_row import RowPlan, run_row
-from seatrial.env.stored import as_json, dump_output, load_output
-from seatrial.errors import JobError, UsageError
-from seatrial.store.files import replace_file, storing
-from seatrial.store.job_mark import JOB
-from seatrial.store.lock import locked
+from seatrial.env.stored import ROLLOUT_FILE, as_json, dump_output, load_output, read_output
+from seatrial.errors import JobError, StoreError, UsageError
+from seatrial.store.files import JOB, locked, replace_file, storing
 
 if TYPE_CHECKING:
     from seatrial.env.environment import Environment
     from seatrial.env.running import RunPlan
 
 ROLLOUTS = "rollouts.jsonl"
+RESULTS = "results.jsonl"
 METADATA = "metadata.json"
 _KEY = "key"
 
@@ -59,7 +59,9 @@ class UnstoredOutputs:
         for tries in range(1, self.plan.retries + 1):
             if not (output["error"] or {}).get("retryable"):
                 break
-            await asyncio.sleep(_pause(tries))
+            from seatrial.jobs.attempt import backoff_sec  # noqa: PLC0415 - much, and only for what is tried again
+
+            await asyncio.sleep(backoff_sec(tries))
             output = (await run_row(self.environment, row, self.plan)).output
         return output
 
@@ -107,7 +109,9 @@ async def open_outputs(environment: "Environment", plan: "RunPlan", row_plan: Ro
     unstored = UnstoredOutputs(environment, row_plan)
     async with AsyncExitStack() as stack:
         if environment.rollouts_are_trials:
-            yield await stack.enter_async_context(_open_trials(environment, plan, row_plan))
+            from seatrial.env.trials import open_trials  # noqa: PLC0415 - all a trial needs
+
+            yield await stack.enter_async_context(open_trials(environment, plan, row_plan))
         elif plan.engine != "local":
             raise UsageError(
                 f"engine={plan.engine!r} is for rollouts that are trials, as those of HarborEnv; those of "
@@ -126,25 +130,6 @@ def keep_metadata(folder: Path, metadata: Mapping[str, Any]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         plain = {name: json.loads(as_json(value)) for name, value in metadata.items()}
         replace_file(folder / METADATA, (json.dumps(plain, indent=2) + "\n").encode())
-
-
-def _pause(tries: int) -> float:
-    from seatrial.jobs.retry import backoff_sec  # noqa: PLC0415 - much, and only for what is tried again
-
-    return backoff_sec(tries)
-
-
-def _open_trials(
-    environment: "Environment", plan: "RunPlan", row_plan: RowPlan
-) -> AbstractAsyncContextManager[OutputStore]:
-    # Everything a trial needs, and all that a job needs: only those who have tasks, or a folder, need it.
-    if plan.save_to is None:
-        from seatrial.env.trial_rollouts import open_unstored_trials  # noqa: PLC0415
-
-        return open_unstored_trials(environment, plan, row_plan)
-    from seatrial.env.saving_trials import open_stored_trials  # noqa: PLC0415
-
-    return open_stored_trials(environment, plan, row_plan, plan.save_to)
 
 
 @contextmanager
@@ -185,3 +170,81 @@ def _digest(row: Row, plan: RowPlan) -> str:
     """What tells one row, asked of one model in one way, from every other."""
     meant: Any = [row, plan.model, dict(plan.sampling_args)]
     return hashlib.sha256(json.dumps(meant, sort_keys=True, default=str).encode()).hexdigest()[:24]
+
+
+# Reading a folder, ours or that of verifiers, finished or not; and writing one as verifiers does.
+
+_INTERNAL = ("key", "trajectory", "trajectory_id", "evaluation", "outcome", "verifier_broken", "usage")
+
+
+def read_outputs(folder: Path) -> list[Output]:
+    """What is kept of each rollout, by their examples. Raises StoreError for a file that cannot be read."""
+    with storing(folder):
+        found = list(_read_trials(folder) if (folder / JOB).exists() else _read_kept_lines(folder))
+    ids = [output.get("example_id") for output in found]
+    return sorted(found, key=lambda output: output["example_id"]) if all(isinstance(id_, int) for id_ in ids) else found
+
+
+def read_metadata(folder: Path) -> dict[str, Any]:
+    """What is known of an evaluation besides its rollouts; nothing where that is not there or damaged."""
+    try:
+        table = json.loads((folder / METADATA).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return table if isinstance(table, dict) else {}
+
+
+def write_results(folder: Path, outputs: list[Output]) -> None:
+    """Put results.jsonl in place, with the columns that verifiers gives it. Raises StoreError."""
+    lines = (f"{_written(_result(output))}\n" for output in outputs)
+    with storing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        replace_file(folder / RESULTS, "".join(lines).encode())
+
+
+def _result(output: Output) -> dict[str, Any]:
+    metrics = output["metrics"] if isinstance(output["metrics"], dict) else {}
+    usage = output["usage"] if isinstance(output["usage"], dict) else {}
+    tokens = {name: usage[name] for name in ("input_tokens", "output_tokens") if name in usage}
+    columns = {name: value for name, value in output.items() if name not in _INTERNAL}
+    return {**metrics, **columns, "token_usage": tokens}
+
+
+def _written(result: dict[str, Any]) -> str:
+    """One line. What JSON has no form for is written as text: it is no reason to lose the rest."""
+    try:
+        return json.dumps(result, default=str)
+    except (ValueError, TypeError, RecursionError):  # without end, with keys that are no text, or too deep
+        return json.dumps({name: value if _is_plain(value) else str(value) for name, value in result.items()})
+
+
+def _is_plain(value: object) -> bool:
+    try:
+        json.dumps(value)
+    except (ValueError, TypeError, RecursionError):
+        return False
+    return True
+
+
+def _read_trials(folder: Path) -> Iterator[Output]:
+    for path in sorted((folder / "trials").glob(f"*/{ROLLOUT_FILE}")):
+        try:
+            yield read_output(path.parent)
+        except (ValueError, KeyError, TypeError):
+            continue
+
+
+def _read_kept_lines(folder: Path) -> Iterator[Output]:
+    """A rollout that was made again has several lines, of which the last one counts."""
+    path = next((folder / name for name in (ROLLOUTS, RESULTS) if (folder / name).is_file()), None)
+    if path is None:
+        raise StoreError(f"{folder}: has neither {ROLLOUTS} nor {RESULTS}, expected an evaluation")
+    kept: dict[str, Output] = {}
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                output = load_output(line) if path.name == ROLLOUTS else json.loads(line)
+                kept[str(output.get("key", number))] = output
+            except (ValueError, KeyError, TypeError, AttributeError):  # damaged; a run that goes on makes it again
+                continue
+    yield from kept.values()

@@ -1,7 +1,7 @@
 """An output as JSON and back, so that a stored rollout is as good as one that has just been run.
 
 The prompts of a rollout's turns have most of their messages in common, and so they have in the file: a turn says how
-many messages of which conversation it was asked with.
+many messages of which conversation it was asked with. Which files hold outputs is `saving`'s and `trials`' concern.
 """
 
 import json
@@ -10,14 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from seatrial.env.chat_message import chat_message
-from seatrial.env.messages import Prefix
-from seatrial.env.response import Response, ResponseTokens
+from seatrial.env.messages import Prefix, Response, ResponseTokens, chat_message
 from seatrial.env.results import Output
-from seatrial.env.trajectory import TrajectoryStep
+from seatrial.env.rollout import TrajectoryStep
 from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.trace import TokenUsage
-from seatrial.store.files import create_file, read_plain, storing
+from seatrial.store.files import create_file, storing
+from seatrial.untrusted.files import read_file
 
 ROLLOUT_FILE = "rollout.json"
 _MAX_ROLLOUT_BYTES = 2**31
@@ -25,7 +24,7 @@ _MAX_ROLLOUT_BYTES = 2**31
 
 def read_output(folder: Path) -> Output:
     """The output in a trial's folder. Raises OSError, ValueError, KeyError or TypeError for one that is damaged."""
-    return load_output(read_plain(folder / ROLLOUT_FILE, _MAX_ROLLOUT_BYTES))
+    return load_output(read_file(folder / ROLLOUT_FILE, _MAX_ROLLOUT_BYTES))
 
 
 def write_output(folder: Path, line: bytes) -> None:

@@ -8,29 +8,27 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from seatrial.gateway.api import Keyed, Upstream
+from seatrial.gateway.api import Keyed, Upstream, for_trial
+from seatrial.gateway.base import Limits
 from seatrial.gateway.calls import CallLog
-from seatrial.gateway.limits import Limits
-from seatrial.gateway.pricing import PriceTable
+from seatrial.gateway.dialects import PROVIDERS
+from seatrial.gateway.prices import PriceTable
 from seatrial.gateway.server import serve
 from seatrial.gateway.session import Keys, Session, SessionOptions
-from seatrial.gateway.upstreams.per_trial import for_trial
-from seatrial.model.model_names import name_at
+from seatrial.model.base import name_at
 
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelAccess:
-    """What all trials of a job share: where their calls go, how far, and what calls cost.
-
-    `named` is the upstream as the job names it.
-    """
+    """What all trials of a job share: where their calls go, how far, and what calls cost."""
 
     upstream: Upstream
     options: SessionOptions
     prices: PriceTable
     named: str | None = None
+    """The upstream as the job names it."""
 
     @asynccontextmanager
     async def open(
@@ -67,15 +65,12 @@ def agent_variables(root: str, key: str) -> dict[str, str]:
     No ANTHROPIC_AUTH_TOKEN: Claude Code warns of two ways to log in. No variable of a provider that agents would reach
     elsewhere once they see its key, such as OpenRouter's.
     """
+    found = {}
+    for provider in PROVIDERS.values():
+        found.update(dict.fromkeys(provider.url_variables, root + provider.url_end))
+        found.update(dict.fromkeys(provider.key_variables, key))
     return {
-        "OPENAI_BASE_URL": f"{root}/v1",
-        "OPENAI_API_BASE": f"{root}/v1",
-        "OPENAI_API_KEY": key,
-        "ANTHROPIC_BASE_URL": root,
-        "ANTHROPIC_API_KEY": key,
-        "GOOGLE_GEMINI_BASE_URL": root,
-        "GEMINI_API_KEY": key,
-        "GOOGLE_API_KEY": key,
+        **found,
         "LLM_BASE_URL": f"{root}/v1",
         "LLM_API_KEY": key,
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # or it waits for a price list from the web

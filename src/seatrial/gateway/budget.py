@@ -10,43 +10,21 @@ from collections import deque
 from typing import Any, NamedTuple
 
 from seatrial.gateway.api import ModelRequest
-from seatrial.gateway.dialects.fields import table
-from seatrial.gateway.dialects.google import config_of
-from seatrial.gateway.ended import TokenCounts
-from seatrial.gateway.pricing import ModelPrice, cost, dearest
-from seatrial.model.trace import Dialect
+from seatrial.gateway.base import TokenCounts
+from seatrial.gateway.dialects import DIALECTS
+from seatrial.gateway.prices import ModelPrice, cost, dearest
+from seatrial.untrusted.json import mapping
 
 _UNKNOWN = float("inf")
-_OUTPUT_LIMITS: dict[Dialect, tuple[str, ...]] = {
-    "openai_chat": ("max_completion_tokens", "max_tokens"),
-    "openai_responses": ("max_output_tokens",),
-    "anthropic": ("max_tokens",),
-    "google": ("maxOutputTokens", "max_output_tokens"),
-}
-_ELSEWHERE = (
-    "previous_response_id",
-    "conversation",
-    "prompt",
-    "cachedContent",
-    "cached_content",
-)  # more input than is in the request
+_CHOICES = tuple(name for each in DIALECTS.values() for name in each.choice_settings)
+_ELSEWHERE = frozenset[str]().union(*(each.external_input for each in DIALECTS.values()))
 _OWN_TOOLS = frozenset({"function", "custom"})  # any other may be run by the provider, as often as it likes
-_GOOGLES_TOOLS = frozenset(
-    {"googleSearch", "google_search", "googleSearchRetrieval", "urlContext", "url_context", "codeExecution"}
-    | {"code_execution", "fileSearch", "file_search", "googleMaps", "google_maps", "computerUse", "computer_use"}
-)
+_PROVIDER_TOOLS = frozenset[str]().union(*(each.provider_tools for each in DIALECTS.values()))
 # Of what a request says. Anything else (a picture, a document, a sound) has as many tokens as its provider sees in it.
-_PLAIN_BLOCKS = frozenset(
-    {"text", "input_text", "output_text", "summary_text", "reasoning_text", "refusal", "message", "reasoning"}
-    | {"thinking", "redacted_thinking", "function", "custom", "function_call", "function_call_output"}
-    | {"custom_tool_call", "custom_tool_call_output", "tool_use", "tool_result", "local_shell_call"}
-    | {"local_shell_call_output"}
-)
-_PLAIN_PARTS = frozenset(
-    {"text", "thought", "thoughtSignature", "thought_signature", "functionCall", "functionResponse"}
-)
+_PLAIN_BLOCKS = frozenset[str]().union(*(each.plain_blocks for each in DIALECTS.values()))
+_PLAIN_PARTS = frozenset[str]().union(*(each.plain_parts for each in DIALECTS.values()))
 _MEDIA = frozenset({"audio", "file", "file_id", "file_url", "image", "image_url", "input_audio", "source", "video_url"})
-_SAID = ("messages", "input", "contents", "system", "systemInstruction", "system_instruction")
+_SAID = frozenset[str]().union(*(each.input_fields for each in DIALECTS.values()))
 _INNER = ("content", "output", "parts")
 _MOST = 2**31
 _LONGEST_ANSWER = 2**18  # tokens; no model gives twice as much, and calls need not wait for each other far from a limit
@@ -71,7 +49,6 @@ class Budget:
         self._waiting: deque[tuple[Amount, asyncio.Future[None]]] = deque()
 
     def refusal(self) -> str | None:
-        """Which limit is reached, or None."""
         if self._spent.tokens >= self._most.tokens:
             return f"the limit of {self._most.tokens:,.0f} tokens is reached"
         if self._spent.usd >= self._most.usd:
@@ -96,11 +73,9 @@ class Budget:
             raise
 
     def spend(self, amount: Amount) -> None:
-        """Count what a call has taken."""
         self._spent = Amount(self._spent.tokens + amount.tokens, self._spent.usd + amount.usd)
 
     def let_go(self, amount: Amount) -> None:
-        """A call has ended, and what it took is counted."""
         self._held.remove(amount)
         self._serve()
 
@@ -134,18 +109,15 @@ def abandoned(request: ModelRequest, held: Amount, price: ModelPrice | None) -> 
     """
     if held.tokens < _UNKNOWN:
         return held
-    counts: TokenCounts = {
-        "input_tokens": _size(request),
-        "cached_tokens": 0,
-        "output_tokens": _LONGEST_ANSWER,
-        "reasoning_tokens": 0,
-    }
-    return Amount(_size(request) + _LONGEST_ANSWER, 0.0 if price is None else cost(price, counts))
+    return _amount(_size(request), _LONGEST_ANSWER, price)
 
 
 def estimate_of(request: ModelRequest, said_bytes: int, price: ModelPrice | None) -> Amount:
     """About what a call took that was broken off before anybody said how much."""
-    tokens_in, tokens_out = -(-_size(request) // _BYTES_PER_TOKEN), -(-said_bytes // _BYTES_PER_TOKEN)
+    return _amount(-(-_size(request) // _BYTES_PER_TOKEN), -(-said_bytes // _BYTES_PER_TOKEN), price)
+
+
+def _amount(tokens_in: int, tokens_out: int, price: ModelPrice | None) -> Amount:
     counts: TokenCounts = {
         "input_tokens": tokens_in,
         "cached_tokens": 0,
@@ -189,22 +161,23 @@ def _is_plain(said: Any) -> bool:
 
 
 def _is_plain_part(part: Any) -> bool:
-    return isinstance(part, dict) and part.keys() <= _PLAIN_PARTS and "parts" not in table(part.get("functionResponse"))
+    return (
+        isinstance(part, dict) and part.keys() <= _PLAIN_PARTS and "parts" not in mapping(part.get("functionResponse"))
+    )
 
 
 def _is_the_providers(tool: dict[str, Any]) -> bool:
     kind = tool.get("type", "custom")
-    return not isinstance(kind, str) or kind not in _OWN_TOOLS or not _GOOGLES_TOOLS.isdisjoint(tool)
+    return not isinstance(kind, str) or kind not in _OWN_TOOLS or not _PROVIDER_TOOLS.isdisjoint(tool)
 
 
 def _most_output(request: ModelRequest) -> float:
     if request.dialect is None:  # vectors, which are no tokens
         return 0
-    payload = request.payload or {}
-    if request.dialect == "google":
-        payload = config_of(payload)
-    given = [payload[name] for name in _OUTPUT_LIMITS[request.dialect] if payload.get(name) is not None]
-    choices = payload.get("n") or payload.get("candidateCount") or payload.get("candidate_count") or 1
+    dialect = DIALECTS[request.dialect]
+    payload = dialect.settings(request.payload or {})
+    given = [payload[name] for name in dialect.output_limits if payload.get(name) is not None]
+    choices = next(filter(None, map(payload.get, _CHOICES)), 1)
     # Some servers take -1 for no limit at all.
     known = [each for each in given if type(each) is int and 0 < each < _MOST]
     if type(choices) is not int or not 0 < choices < _MOST:

@@ -1,4 +1,4 @@
-"""What is noted about a call while it is under way, and what becomes of it when it has ended."""
+"""What is noted about a call while it is under way, and the line of calls.jsonl that it becomes when it has ended."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -8,16 +8,13 @@ from typing import Any, cast
 import orjson
 
 from seatrial.errors import ModelSilentError, ProviderError
-from seatrial.gateway.api import ModelRequest
-from seatrial.gateway.bodies import Spooled
+from seatrial.gateway.api import ModelRequest, Spooled
+from seatrial.gateway.base import EndedCall, ToldReason
 from seatrial.gateway.budget import Amount
-from seatrial.gateway.dialects import DIALECTS
-from seatrial.gateway.dialects.api import DialectModule
-from seatrial.gateway.dialects.fields import with_one_model
-from seatrial.gateway.dialects.google_paths import read_path, with_path
-from seatrial.gateway.ended import EndedCall, ToldReason
+from seatrial.gateway.dialects import DIALECTS, model_path, with_one_model
+from seatrial.gateway.dialects.base import Dialect, with_path
 from seatrial.gateway.session import Session
-from seatrial.model.trace import CallErrorKind, Dialect, EndedBy
+from seatrial.model.trace import CallErrorKind, DialectName, EndedBy
 
 _LONGEST_MESSAGE = 4000
 _ENDED_BY: dict[CallErrorKind, EndedBy] = {"agent": "us", "provider": "provider", "budget": "budget"}
@@ -85,7 +82,6 @@ class CallNotes:
         self._payload = request.payload or {}
 
     def token_came(self) -> None:
-        """Something of the answer itself has arrived."""
         if "first_token_sec" not in self._call:
             self._call["first_token_sec"] = perf_counter() - self._started
 
@@ -97,7 +93,7 @@ class CallNotes:
                 f"the provider sent nothing but keep-alives for {silent:.0f} s (the limit is {most:g} s)"
             )
 
-    def answered(self, status: int, spoken: Dialect | None, response: Any) -> None:
+    def answered(self, status: int, spoken: DialectName | None, response: Any) -> None:
         """The answer, in the upstream's dialect."""
         self._call["status"] = status
         self._spoken = spoken
@@ -157,17 +153,17 @@ class CallNotes:
                 self._add_what_it_says(DIALECTS[self._spoken], self._response)
         return call
 
-    def _asked_again(self, dialect: Dialect, spooled: Spooled) -> dict[str, Any]:
+    def _asked_again(self, dialect: DialectName, spooled: Spooled) -> dict[str, Any]:
         options, payload = self._session.options, orjson.loads(spooled.load())
-        if dialect == "google" and (path := read_path(self._request.path)) is not None:
-            payload = with_path(payload, path)
+        if (found := model_path(self._request.path)) is not None:
+            payload = with_path(payload, found[1])
         if options.model is None and not options.sampling:
             return cast(dict[str, Any], payload)
         if options.model is not None:
             payload, _ = with_one_model(payload)
         return DIALECTS[dialect].with_overrides(payload, options.model, options.sampling)
 
-    def _add_what_it_says(self, spoken: DialectModule, response: dict[str, Any]) -> None:
+    def _add_what_it_says(self, spoken: Dialect, response: dict[str, Any]) -> None:
         call = self._call
         if (reason := spoken.finish_reason(response)) is not None:
             call["finish_reason"] = reason

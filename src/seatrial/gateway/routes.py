@@ -1,15 +1,23 @@
-"""Which requests of an agent may leave for the upstream, and in which form.
+"""Which requests of an agent may leave for the upstream and in which form, and what an agent is told instead.
 
 Only known pairs of method and path do. What leaves is written here, not taken from the agent, apart from the names of
 models and a few values of queries: no way of writing a path leads anywhere else with the user's key.
 """
 
 import re
+from collections.abc import Container
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from seatrial.gateway.dialects import PATHS, google_paths
-from seatrial.model.trace import Dialect
+import orjson
+
+from seatrial.gateway.api import ModelRequest
+from seatrial.gateway.base import encode_event
+from seatrial.gateway.dialects import DIALECTS, dialect_of, dialect_of_headers, owner_of_path
+from seatrial.gateway.dialects.base import Dialect, ModelPaths
+from seatrial.gateway.notes import CallNotes
+from seatrial.gateway.session import Session
+from seatrial.model.trace import CallErrorKind, DialectName
 
 _LONGEST_TARGET = 1024
 _SHOWN = 200
@@ -18,18 +26,15 @@ _MODEL = re.compile(r"/v1/models/[A-Za-z0-9][A-Za-z0-9._:@-]*(?:/[A-Za-z0-9][A-Z
 _VALUE = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 # What SDKs and known agents add: `beta` for messages, versions for Azure and of Codex, the pages of a list of models.
 _QUERIES = frozenset({"beta", "api-version", "client_version", "limit", "after", "after_id", "before_id"})
-_GOOGLE_QUERIES = frozenset({"alt", "pageSize", "pageToken"})
-_GOOGLE = re.compile(r"/v1(?:beta|alpha)/|/v1/models/.*:(?:generateContent|streamGenerateContent|countTokens)\Z")
-_GOOGLE_MODELS = re.compile(rf"/(?:v1beta|v1alpha)/models(?:/{google_paths.NAME})?")
-_GOOGLE_SHOWN = "/v1beta/models/MODEL:generateContent"
 
 
 class Route(NamedTuple):
-    """Where a request goes. One that `counts` is a call with its place in the record and in the limits of the trial."""
+    """Where a request goes."""
 
     path: str
-    dialect: Dialect | None = None
+    dialect: DialectName | None = None
     counts: bool = False
+    """Whether it is a call, with its place in the record and in the limits of the trial."""
 
 
 class NoRoute(NamedTuple):
@@ -39,14 +44,11 @@ class NoRoute(NamedTuple):
     reason: str
 
 
-_DIALECTS = {path: Route(path, dialect, counts=True) for dialect, path in PATHS.items()}
-_BESIDE = {
-    "/v1/embeddings": Route("/v1/embeddings", counts=True),
-    "/v1/messages/count_tokens": Route("/v1/messages/count_tokens"),
-    "/v1/responses/input_tokens": Route("/v1/responses/input_tokens"),
-}
+_CALLS = {each.path: Route(each.path, each.name, counts=True) for each in DIALECTS.values() if each.path}
+_COUNTS = {each.count_path: Route(each.count_path) for each in DIALECTS.values() if each.count_path}
+_EMBEDDINGS = Route("/v1/embeddings", counts=True)
 _KNOWN: dict[str, dict[str, Route]] = {
-    "POST": _DIALECTS | _BESIDE,
+    "POST": {**_CALLS, **_COUNTS, _EMBEDDINGS.path: _EMBEDDINGS},
     "GET": {"/v1/models": Route("/v1/models")},
 }
 
@@ -59,8 +61,8 @@ def find_route(method: str, target: str) -> Route | NoRoute:
     path, _, query = target.partition("?")
     if not target.startswith("/") or not _PLAIN.fullmatch(path) or "//" in path or _has_dots(path):
         return NoRoute(400, f"{shown(path)} is not a path that is passed on: write it plainly, from its first slash on")
-    if _GOOGLE.match(path):
-        return _google_route(method, path, query)
+    if (owner := owner_of_path(path)) is not None:
+        return _own_route(method, path, query, *owner)
     path = path if path.startswith("/v1/") else f"/v1{path}"
     path = path.removesuffix("/")
     route = _KNOWN.get(method, {}).get(path)
@@ -73,15 +75,15 @@ def find_route(method: str, target: str) -> Route | NoRoute:
     return route._replace(path=f"{path}?{query}") if query else route
 
 
-def _google_route(method: str, path: str, query: str) -> Route | NoRoute:
-    if (refused := _refused_query(query, _GOOGLE_QUERIES)) is not None:
+def _own_route(method: str, path: str, query: str, dialect: Dialect, paths: ModelPaths) -> Route | NoRoute:
+    if (refused := _refused_query(query, paths.queries)) is not None:
         return refused
-    found = google_paths.read_path(f"{path}?{query}")
+    found = paths.read(f"{path}?{query}")
     if found is not None:
         if method != "POST":
             return NoRoute(405, f"{shown(method)} is not passed on for {path}; use POST")
-        return Route(found.written(), "google", counts=True) if found.is_call else Route(found.written())
-    if method == "GET" and _GOOGLE_MODELS.fullmatch(path):
+        return Route(found.target, dialect.name, counts=True) if found.is_call else Route(found.target)
+    if method == "GET" and paths.lists_models(path):
         return Route(f"{path}?{query}" if query else path)
     return _unknown(method, path)
 
@@ -105,15 +107,13 @@ def split_key(target: str) -> tuple[str, str]:
     return f"{path}?{rest}" if rest else path, key
 
 
-def error_dialect(target: str, headers_say_anthropic: str | None) -> Dialect:
+def error_dialect(target: str, headers: Container[str]) -> DialectName:
     """The dialect in which to refuse a request: that of its path if it has one, else the one its headers speak."""
     path = target.partition("?")[0]
-    if _GOOGLE.match(path):
-        return "google"
-    for dialect, known in PATHS.items():
-        if path.rstrip("/").endswith(known.removeprefix("/v1")):
-            return dialect
-    return "anthropic" if "/messages" in path or headers_say_anthropic is not None else "openai_chat"
+    if (owner := owner_of_path(path)) is not None:
+        return owner[0].name
+    named = (each.name for each in DIALECTS.values() if each.path and each.path.removeprefix("/v1") in path)
+    return next(named, None) or dialect_of_headers(headers) or "openai_chat"
 
 
 def shown(text: str) -> str:
@@ -127,10 +127,68 @@ def _has_dots(path: str) -> bool:
 
 def _unknown(method: str, path: str) -> NoRoute:
     methods = [known for known, routes in _KNOWN.items() if path in routes]
-    if method == "GET" and path == PATHS["openai_responses"]:
-        # Codex asks for a WebSocket here, and goes on without one at once when it hears this.
+    called = dialect_of(path)
+    if method == "GET" and called is not None and DIALECTS[called].tries_websocket:
         return NoRoute(426, "there are no WebSockets here; send a POST")
     if methods:
         return NoRoute(405, f"{shown(method)} is not passed on for {path}; use {methods[0]}")
-    known = ", ".join([*PATHS.values(), _GOOGLE_SHOWN])
+    own = [each.model_paths.example for each in DIALECTS.values() if each.model_paths is not None]
+    known = ", ".join([*_CALLS, *own])
     return NoRoute(404, f"there is nothing at {shown(path)} of this gateway; it passes on {known}")
+
+
+# The way back to an agent, and what goes there instead of an answer.
+
+JSON = {"content-type": "application/json"}
+# Both official SDKs obey it: what would fail again need not be tried again.
+FINAL = {**JSON, "x-should-retry": "false"}
+
+
+class Responder(Protocol):
+    """The way back to the agent. Raises ConnectionError when nobody is there any more."""
+
+    @property
+    def begun(self) -> bool:
+        """Whether the answer's status is out already."""
+        ...
+
+    async def begin(self, status: int, headers: dict[str, str]) -> None:
+        """Send status and headers."""
+        ...
+
+    async def write(self, data: bytes) -> None:
+        """Send a piece of the answer."""
+        ...
+
+    async def answer(self, status: int, headers: dict[str, str], body: bytes) -> None:
+        """Send an answer as a whole, at once."""
+        ...
+
+
+class CallRefusal(NamedTuple):
+    """What the agent is told instead of an answer."""
+
+    status: int
+    kind: CallErrorKind
+    message: str
+
+
+async def refuse(responder: Responder, notes: CallNotes, dialect: DialectName, refusal: CallRefusal) -> None:
+    """Tell the agent of an error as a provider would; in the middle of a stream as an event of it."""
+    status, kind, message = refusal
+    notes.failed(kind, status, message)
+    speaker = DIALECTS[dialect]
+    if responder.begun:
+        event = speaker.error_event(status, kind, message)
+        await responder.write(encode_event(event))
+        return
+    await responder.answer(status, FINAL, orjson.dumps(speaker.error_body(status, kind, message)))
+
+
+async def afforded(session: Session, outgoing: ModelRequest, notes: CallNotes) -> ModelRequest | CallRefusal:
+    """The request, once there is room for it in the trial's budget."""
+    if (reason := session.unpriced(outgoing)) is not None:
+        return CallRefusal(400, "agent", reason)
+    notes.held = await session.hold(outgoing)
+    reason = session.budget.refusal()  # others may have used it up meanwhile
+    return outgoing if reason is None else CallRefusal(429, "budget", reason)

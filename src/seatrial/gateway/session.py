@@ -1,9 +1,13 @@
-"""One trial's access to its model: the key that opens it, the limits it runs into, and what it has used."""
+"""One trial's access to its model: the key that opens it, the limits it runs into, and what it has used.
+
+A session also decides, when the agent has ended, whether the model failed it (`check_end`). How a single call is
+carried out is in `exchange`, what is noted of it in `notes`.
+"""
 
 import asyncio
 import itertools
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
@@ -11,22 +15,20 @@ from typing import Any, Literal, Protocol
 import orjson
 
 from seatrial.errors import ModelSilentError, ProviderError
-from seatrial.gateway.api import Answering, ModelRequest, SeenThrough, Troubled, Upstream
-from seatrial.gateway.bodies import Bodies
+from seatrial.gateway.api import Answering, Bodies, CompletesAbandonedCalls, ModelRequest, ReportsFailures, Upstream
+from seatrial.gateway.base import CallTally, EndedCall, Limits, TokenCounts, ToldReason
 from seatrial.gateway.budget import Amount, Budget, abandoned, estimate_of, most_of
-from seatrial.gateway.ended import EndedCall, TokenCounts, ToldReason
-from seatrial.gateway.limits import Limits
-from seatrial.gateway.neutral.losses import Translation
-from seatrial.gateway.omissions import Omissions
-from seatrial.gateway.pricing import ModelPrice, PriceTable, cost, find_price
-from seatrial.gateway.silence import Wait, Waits
-from seatrial.gateway.tally import CallTally
-from seatrial.gateway.upstreams.second_opinion import plain_question
+from seatrial.gateway.neutral.types import Translation, kind_of_loss
+from seatrial.gateway.prices import ModelPrice, PriceTable, cost, find_price
+from seatrial.gateway.upstreams.failures import plain_question
+from seatrial.gateway.waits import PendingCall, StallMonitor
 from seatrial.model.record import ModelUsage
 
 _RETRY_COUNT = "x-stainless-retry-count"  # what the official SDKs say when they repeat a request by themselves
 
 _RECENT = 16
+_MOST_OMISSIONS = 100
+_LONGEST_NAME = 200
 _MOST_UNANSWERED = 500
 _numbers = itertools.count(1)
 
@@ -45,7 +47,6 @@ class SessionOptions:
     translation: Translation = "lenient"
 
     def with_model(self, model: str | None) -> "SessionOptions":
-        """The same for an agent that is to use a certain model."""
         return replace(self, model=model)
 
 
@@ -80,10 +81,10 @@ class Session:
         self.limits = limits
         self.bodies = Bodies(limits)
         self.one_large = asyncio.Lock()  # where a large body has to stay in memory for the length of a call
-        self.waits = Waits(sees_through=isinstance(upstream, SeenThrough))
+        self.waits = StallMonitor(sees_through=isinstance(upstream, CompletesAbandonedCalls))
         self.broken = asyncio.Event()
         self.failure: ProviderError | None = None
-        self._latest: tuple[ModelRequest, Wait] | None = None  # as it went out, until one is answered
+        self._latest: tuple[ModelRequest, PendingCall] | None = None  # as it went out, until one is answered
         self.omissions = Omissions()
         self.budget = Budget(options.max_tokens, options.max_cost_usd)
         self._prices = prices
@@ -99,7 +100,6 @@ class Session:
         self._failed: dict[int, int] = {}  # the last few calls that came to nothing, by what was asked
 
     def opens(self, credential: str) -> bool:
-        """Whether a credential is a key to this session."""
         return self._takes_any_key or secrets.compare_digest(credential.encode(errors="replace"), self._key)
 
     def refusal(self) -> str | None:
@@ -112,20 +112,19 @@ class Session:
     def unpriced(self, request: ModelRequest) -> str | None:
         """Why a call may not be made whose cost nobody would know, or None."""
         most = self.options.max_cost_usd
-        if most is None or self._price_of(_model(request)) is not None:
+        if most is None or self._price_of(request.model) is not None:
             return None
-        name = _model(request)
+        name = request.model
         asked = f"the cost of {name!r:.100} is not known" if name else "the request names no model"
         return f"{asked}, and this run may cost {most:g} USD at most; the model's price must be in the file of --prices"
 
-    def passes_on(self, request: ModelRequest, wait: Wait) -> None:
-        """A call goes to the upstream."""
+    def passes_on(self, request: ModelRequest, wait: PendingCall) -> None:
         # What is large is not kept for that, nor does its file outlive it.
         self._latest = (request, wait) if request.spooled is None else None
 
     async def hold(self, request: ModelRequest) -> Amount:
         """Set aside the most that a call can take, when there is room for it; `end` lets it go."""
-        amount = most_of(request, self._price_of(_model(request)))
+        amount = most_of(request, self._price_of(request.model))
         await self.budget.hold(amount)
         return amount
 
@@ -141,7 +140,6 @@ class Session:
         return index, None
 
     def cost_of(self, model: str | None, counts: TokenCounts) -> float | None:
-        """What a call cost, None when that is not known."""
         found = self._price_of(model)
         return None if found is None else cost(found, counts)
 
@@ -199,7 +197,6 @@ class Session:
             del self._failed[next(iter(self._failed))]
 
     def refused(self, method: str, path: str, status: int, reason: str) -> None:
-        """Write down a request that was not even a call."""
         self._note_refusal(reason)
         index, self._calls = self._calls, self._calls + 1
         error: ToldReason = {"kind": "agent", "status": status, "message": reason, "ended_by": "us"}
@@ -280,7 +277,7 @@ class Session:
 
     def trouble(self) -> str | None:
         """What kept the upstream from answering the latest call of this trial, as far as it tells."""
-        return self.upstream.trouble(self.number) if isinstance(self.upstream, Troubled) else None
+        return self.upstream.trouble(self.number) if isinstance(self.upstream, ReportsFailures) else None
 
     def silence(self, *, timed_out: bool) -> ModelSilentError | None:
         """The model's failure, if it had been silent for too long when the agent came to its end."""
@@ -294,7 +291,6 @@ class Session:
 
     @property
     def tally(self) -> CallTally:
-        """How the agent's requests have fared so far."""
         return CallTally(self._calls + self._locked_out, self._good, self._refused, self._last_refusal)
 
     @property
@@ -313,9 +309,37 @@ class Session:
         )
 
 
+class Omissions:
+    """What was left out of a trial's requests because another dialect had no place for it, each thing once.
+
+    Things are known by the names under which the agent sent them. It may make up names: only so many count.
+    """
+
+    def __init__(self) -> None:
+        self.refused: dict[str, frozenset[str]] = {}
+        """The settings that each model was found to refuse, as fields of a neutral Request."""
+        self._noted: dict[str, str] = {}
+
+    @property
+    def noted(self) -> tuple[str, ...]:
+        """All of them, in the order in which they were first left out."""
+        return tuple(self._noted.values())
+
+    def first_seen(self, fields: Iterable[str]) -> list[str]:
+        """Those that no earlier request had, which are noted with this."""
+        found = []
+        for each in fields:
+            name = each[:_LONGEST_NAME]
+            kind = kind_of_loss(name)
+            if kind not in self._noted and len(self._noted) < _MOST_OMISSIONS:
+                self._noted[kind] = name
+                found.append(name)
+        return found
+
+
 def _plain(request: ModelRequest) -> ModelRequest:
     assert request.dialect is not None  # noqa: S101 - only calls are passed on
-    return plain_question(request.dialect, _model(request) or "", request.trial)
+    return plain_question(request.dialect, request.model or "", request.trial)
 
 
 async def _answered(upstream: Answering, request: ModelRequest, seconds: float) -> bool | None:
@@ -324,11 +348,6 @@ async def _answered(upstream: Answering, request: ModelRequest, seconds: float) 
             return await upstream.answers(request)
     except TimeoutError:
         return False
-
-
-def _model(request: ModelRequest) -> str | None:
-    name = (request.payload or {}).get("model")
-    return name if isinstance(name, str) else None
 
 
 def _fingerprint(request: ModelRequest) -> int:

@@ -1,31 +1,29 @@
 """A streamed answer, passed on piece by piece, and put together beside it for the record."""
 
 import contextlib
-from typing import Protocol
 
 from seatrial.errors import ProviderError
-from seatrial.gateway.api import ModelReply, ModelRequest
-from seatrial.gateway.bodies import HttpAnswer
+from seatrial.gateway.api import HttpAnswer, ModelReply, ModelRequest
+from seatrial.gateway.base import SseEvent, SseReader, encode_event, parse_events
 from seatrial.gateway.dialects import DIALECTS
-from seatrial.gateway.dialects.api import DialectModule, StreamAssembler
-from seatrial.gateway.keep_alive import KeepAlives
+from seatrial.gateway.dialects.base import Dialect, StreamAssembler
+from seatrial.gateway.neutral.types import Untranslatable
 from seatrial.gateway.notes import CallNotes
-from seatrial.gateway.sse import SseEvent, SseReader, encode_event, parse_events
-from seatrial.gateway.translate import StreamTranslator, Untranslatable
+from seatrial.gateway.routes import Responder
+from seatrial.gateway.translate import StreamTranslator
 
 _BATCH_BYTES = 16 * 1024
 _ENDS = (b"\n\n", b"\r\n\r\n")
 _STREAM = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
 
 
-class _Way(Protocol):
-    async def begin(self, status: int, headers: dict[str, str]) -> None: ...
-
-    async def write(self, data: bytes) -> None: ...
-
-
 async def pass_on_stream(
-    request: ModelRequest, outgoing: ModelRequest, reply: ModelReply, way: _Way, notes: CallNotes, answer: HttpAnswer
+    request: ModelRequest,
+    outgoing: ModelRequest,
+    reply: ModelReply,
+    responder: Responder,
+    notes: CallNotes,
+    answer: HttpAnswer,
 ) -> None:
     """Pass a stream on as it comes, translated if need be. Raises ProviderError when it breaks off, and
     BodyTooLargeError when the answers under way get too large: what it amounts to is kept in memory.
@@ -38,10 +36,10 @@ async def pass_on_stream(
     foreign = outgoing.dialect != request.dialect
     translator = StreamTranslator(outgoing.dialect, request.dialect, outgoing.agent_tools) if foreign else None
     hiding = heard if _hides_usage(request) else None
-    passage = _Passage(way, translator, hiding) if translator or hiding else None
-    await _begin(reply, way, notes)
+    passage = _Passage(responder, translator, hiding) if translator or hiding else None
+    await _begin(reply, responder, notes)
     # Each line of the loop is paid for with every token, and by a processor that has been elsewhere meanwhile.
-    write, later, size, enough = way.write, record.later, 0, 0
+    write, later, size, enough = responder.write, record.later, 0, 0
     is_keep_alive, word_came = KeepAlives().is_one, notes.wait.heard
     notes.is_complete = record.is_complete
     try:
@@ -77,11 +75,11 @@ async def pass_on_stream(
     _check_end(record.assembler)
 
 
-async def _begin(reply: ModelReply, way: _Way, notes: CallNotes) -> None:
+async def _begin(reply: ModelReply, responder: Responder, notes: CallNotes) -> None:
     if notes.wait.left_at is not None:
         await _first_word(reply, notes)
         raise ConnectionResetError("the agent hung up before the answer began")
-    await way.begin(reply.status, {**reply.headers, **_STREAM})
+    await responder.begin(reply.status, {**reply.headers, **_STREAM})
 
 
 async def _first_word(reply: ModelReply, notes: CallNotes) -> None:
@@ -150,8 +148,8 @@ class _Record:
 class _Passage:
     """Writes a stream to the agent in which something has to be changed or left out, the rest byte by byte."""
 
-    def __init__(self, way: _Way, translator: StreamTranslator | None, hiding: DialectModule | None) -> None:
-        self._way = way
+    def __init__(self, responder: Responder, translator: StreamTranslator | None, hiding: Dialect | None) -> None:
+        self._responder = responder
         self._translator = translator
         self._hiding = hiding
         self._may_hide = hiding.may_hide if hiding is not None and translator is None else _always
@@ -165,13 +163,11 @@ class _Passage:
         return False
 
     async def write(self, events: list[SseEvent]) -> None:
-        """Pass on the events of a chunk that is not plain."""
         if self._translator is not None:
             events = [out for event in events for out in self._translator.feed(event)]
         await self._write_out(events)
 
     async def end(self, last: list[SseEvent]) -> None:
-        """Pass on what the end of the stream finished."""
         if self._translator is not None or (self._hiding is not None and not self._between_events):
             await self.write(last)
         if self._translator is not None:
@@ -182,7 +178,7 @@ class _Passage:
 
     async def _write_out(self, events: list[SseEvent]) -> None:
         if shown := [event for event in events if not self._hides(event)]:
-            await self._way.write(b"".join(map(encode_event, shown)))
+            await self._responder.write(b"".join(map(encode_event, shown)))
 
 
 def _always(chunk: bytes) -> bool:
@@ -208,3 +204,41 @@ def _fault(assembler: StreamAssembler) -> str | None:
 
 def _ended() -> bool:
     return True
+
+
+# Keep-alives: bytes that a provider sends so that nobody hangs up, and that are nothing of an answer: comments and
+# blank lines (OpenRouter, DeepSeek), `ping` events (Anthropic), `keepalive` events (OpenAI).
+
+_BEGINNINGS = (b":", b"\n", b"\r", b"event: ping", b"event:ping", b"event: keepalive", b'data: {"type"')
+_LINES = (b"event: ping", b"event:ping", b"event: keepalive", b"event:keepalive")
+_DATA = (b'"type":"ping"', b'"type":"keepalive"')
+_LONGEST = 4096
+
+
+class KeepAlives:
+    """Tells the chunks of one stream that are only keep-alives from the others, however they are cut."""
+
+    __slots__ = ("_begun",)
+
+    def __init__(self) -> None:
+        self._begun = b""  # a line without its end so far, if it may be one of them
+
+    def is_one(self, chunk: bytes) -> bool:
+        """Whether nothing of an answer has come with this chunk."""
+        # Nearly every chunk of a stream ends here.
+        if not self._begun and not chunk.startswith(_BEGINNINGS):
+            return False
+        *lines, rest = (self._begun + chunk).replace(b"\r", b"\n").split(b"\n")
+        only = all(map(_is_keep_alive, lines)) and (_is_keep_alive(rest) or _may_become_one(rest))
+        self._begun = rest if only and len(rest) < _LONGEST else b""
+        return only
+
+
+def _is_keep_alive(line: bytes) -> bool:
+    if not line or line.startswith(b":") or line in _LINES:
+        return True
+    return line.startswith(b"data:") and len(line) < _LONGEST and any(kind in line.replace(b" ", b"") for kind in _DATA)
+
+
+def _may_become_one(line: bytes) -> bool:
+    return any(known.startswith(line) for known in _LINES) or (b"data:".startswith(line) and len(line) < len(b"data:"))

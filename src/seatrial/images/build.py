@@ -10,31 +10,27 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from seatrial.errors import BuildError, UsageError
-from seatrial.images.building.arguments import Arguments
-from seatrial.images.building.bases import Bases, ResolveBase
-from seatrial.images.building.carry_out import Workshop, carry_out
-from seatrial.images.building.context import ContextTree
-from seatrial.images.building.dockerfile import Dockerfile, parse_dockerfile
-from seatrial.images.building.draft import ConfigDraft
-from seatrial.images.building.events import Observer, StepLog, StepOutput, ignore_events
-from seatrial.images.building.handover import Program, hand_over
-from seatrial.images.building.ignore import read_ignore_rules
+from seatrial.images.building.copying import Origin
+from seatrial.images.building.dockerfile import Dockerfile, WordError, expand, parse_dockerfile
 from seatrial.images.building.instructions import Arg, From, Step, read_instructions, read_steps
-from seatrial.images.building.journal import BuildJournal
-from seatrial.images.building.named import images_named_in
-from seatrial.images.building.plan import StagePlan, find_stage, find_target, needed_stages, split_stages
-from seatrial.images.building.sources import Origin
-from seatrial.images.building.stage import Stage, continue_stage
-from seatrial.images.building.step_cache import StepCache, make_key
-from seatrial.images.building.words import WordError, expand
-from seatrial.images.choice import why_refused
-from seatrial.images.config import digest_of, write_document
-from seatrial.images.platforms import Platform, host_platform, parse_platform
-from seatrial.images.store import Store
-from seatrial.images.stored import StoredImage
+from seatrial.images.building.plan import (
+    Arguments,
+    ConfigDraft,
+    StagePlan,
+    find_stage,
+    find_target,
+    needed_stages,
+    split_stages,
+)
+from seatrial.images.building.stage import Bases, ResolveBase, Stage, continue_stage
+from seatrial.images.building.step_cache import BuildEvent, BuildJournal, StepCache, StepOutput
+from seatrial.images.building.steps import Workshop, carry_out
+from seatrial.images.building.trees import ContextTree, read_ignore_rules
+from seatrial.images.config import Platform, digest_of, host_platform, parse_platform, write_document
+from seatrial.images.store import Store, StoredImage
+from seatrial.model.events import Observer, unobserved
 from seatrial.sandbox.api import Image, Network, SandboxBackend
 
 _MAX_DOCKERFILE = 2**20
@@ -43,27 +39,25 @@ _PUBLIC = Network("public")
 
 @dataclass(frozen=True, slots=True)
 class BuildSpec:
-    """What to build. The Dockerfile is the context's own unless another is named, or its `text` is given.
-
-    `target` is a stage, else it is the last. `network` is for the commands of RUN, `run_timeout_sec` for each of them.
-    `builder` is another program to do it all.
-    """
+    """What to build."""
 
     context: Path
     dockerfile: Path | None = None
+    """The context's own unless another is named, or its `text` is given."""
     arguments: Mapping[str, str] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
     target: str | None = None
+    """A stage; None for the last."""
     platform: Platform = field(default_factory=host_platform)
     network: Network = _PUBLIC
+    """For the commands of RUN."""
     timeout_sec: float | None = None
     run_timeout_sec: float | None = None
-    builder: Program | Literal["embedded"] = "embedded"
+    """For each command of RUN."""
     text: str | None = None
 
     @property
     def file(self) -> Path:
-        """Where the Dockerfile is."""
         return self.dockerfile or self.context / "Dockerfile"
 
 
@@ -74,7 +68,7 @@ class BuildMeans:
     store: Store
     resolve_base: ResolveBase
     open_backend: Callable[[], AbstractAsyncContextManager[SandboxBackend]]
-    observer: Observer = ignore_events
+    observer: Observer[BuildEvent] = unobserved
     ca: bytes | None = None
 
 
@@ -97,8 +91,6 @@ async def build_image(spec: BuildSpec, means: BuildMeans) -> Built:
     """
     if not spec.context.is_dir():
         raise UsageError(f"{spec.context} is not a directory; expected the build context")
-    if spec.builder != "embedded":
-        return await _build_elsewhere(spec, spec.builder, means)
     dockerfile = parse_dockerfile(_read(spec.file) if spec.text is None else spec.text, str(spec.file))
     steps = read_steps(dockerfile)
     async with AsyncExitStack() as stack:
@@ -118,32 +110,6 @@ async def _in_time(spec: BuildSpec, place: Callable[[], str]) -> AsyncIterator[N
         if not limit.expired():
             raise
         raise BuildError(f"{place()}: the build was ended here after {spec.timeout_sec:g} seconds") from None
-
-
-async def _build_elsewhere(spec: BuildSpec, program: Program, means: BuildMeans) -> Built:
-    """Have another program build, by its own rules and its own cache. None of these rules make a path an image."""
-    for place, name in images_named_in(spec.file):
-        if reason := why_refused(name):
-            raise BuildError(f"{place}: {reason}")
-    options = ["-f", str(spec.file), *(f"--build-arg={name}={value}" for name, value in spec.arguments.items())]
-    options += [f"--target={spec.target}"] if spec.target else []
-    options += [f"--platform={spec.platform}"] if spec.platform != host_platform() else []
-    options += [f"--network={spec.network.mode}"] if spec.network.mode in ("none", "host") else []
-    store, cache, key = means.store, StepCache(means.store), make_key("builder", program, str(spec.file.absolute()))
-    log = StepLog(cache.log_of(key), means.observer)
-    journal = BuildJournal(means.observer)
-    journal.total = 1
-    try:
-        async with _in_time(spec, lambda: str(spec.file)):
-            with journal.step(f"{program} build {spec.context}") as entry:
-                stored = await hand_over(program, options, spec.context, store, log)
-                entry.how, entry.key = "built", key
-    finally:
-        log.close()
-    for tag in spec.tags:
-        store.name_image(stored.digest, tag)
-    image = store.image(stored, spec.tags[0] if spec.tags else None)
-    return Built(image, stored, journal.write_log(store, cache, stored.digest.partition(":")[2]), 1, 0)
 
 
 def _read(path: Path) -> str:
@@ -178,7 +144,6 @@ class _Build:
         self.place = str(spec.file)
 
     async def run(self, steps: Sequence[Step]) -> Built:
-        """Build the stages that are needed, one after the other."""
         declared, self._plans = split_stages(steps)
         with self._at(self._plans[0].start):
             for arg in declared:

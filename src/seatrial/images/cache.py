@@ -1,8 +1,10 @@
-"""Where a user's images are kept."""
+"""Where the images of a user are kept, and how the progress of an image on its way there is reported."""
 
 import errno
 import os
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from seatrial.errors import HostUnsupportedError
 from seatrial.home import home_directory
@@ -45,3 +47,17 @@ def usable(root: Path) -> Path:
     if status.st_mode & 0o077:
         root.chmod(0o700)
     return root
+
+
+LayerState = Literal["present", "waiting", "fetching", "unpacking", "ready"]
+
+
+@dataclass(frozen=True, slots=True)
+class LayerProgress:
+    """How far a layer is: bytes done of bytes in all, of its archive as it comes; 0 in all when not known."""
+
+    image: str
+    layer: str
+    state: LayerState
+    done: int = 0
+    total: int = 0

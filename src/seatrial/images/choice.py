@@ -22,21 +22,15 @@ _TRANSPORTS = frozenset(
 _PLAIN_PYTHON = re.compile(r"((docker\.io/)?library/)?python(:[\w.-]+)?")
 
 
-def _no_files() -> bytes:
-    return b""
-
-
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """How an agent gets into an image: by a layer, and on top of it by a shell command, or by one of the two.
-
-    The command finds the agent's files, which are known by what `files` says of them. `pack` makes an archive of them,
-    to be unpacked at `/`; nothing at all where there are none.
-    """
+    """How an agent gets into an image: by a layer, and on top of it by a shell command, or by one of the two."""
 
     command: str | None = None
     files: tuple[str, ...] = ()
-    pack: Callable[[], bytes] = field(default=_no_files, compare=False)
+    """What the agent's files, which the command finds, are known by."""
+    pack: Callable[[], bytes] = field(default=bytes, compare=False)
+    """Makes an archive of the files, to be unpacked at `/`; nothing at all where there are none."""
     layer: LayerRecipe | AgentLayer | None = field(default=None, hash=False)
 
 
@@ -56,7 +50,6 @@ class ImageRequest:
 
     @property
     def title(self) -> str:
-        """How to call it to people."""
         return self.reference or (str(self.dockerfile) if self.dockerfile else HOST)
 
 
@@ -108,6 +101,12 @@ def plan_asked(name: str) -> ImagePlan:
     if reason := why_refused(name):
         raise ImageError(reason)
     return ImagePlan("fetch", name)
+
+
+def plan_base(name: str, policy: ImagePolicy) -> ImagePlan:
+    """How to come by an image that a Dockerfile builds on. Raises ImageError for one that none may name."""
+    instead = policy.instead_of(name)
+    return plan_named(instead) if instead else plan_asked(name)
 
 
 def why_refused(name: str) -> str | None:

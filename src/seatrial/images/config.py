@@ -1,14 +1,86 @@
-"""The configuration of an image, as registries and archives have it: a JSON document by whose digest it is known."""
+"""The configuration of an image, a JSON document known by its digest, and the platform it is made for."""
 
 import hashlib
-from collections.abc import Mapping
-from typing import Annotated, Any
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Protocol, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from seatrial.errors import ImageError
-from seatrial.images.platforms import Platform
+from seatrial.errors import ImageError, UsageError
 from seatrial.sandbox.api import ImageConfig
+from seatrial.untrusted.json import first_fault
+
+# Platforms: for which machines an image is made, and which of several suits this one.
+
+_ARCHITECTURES = {
+    "x86_64": "amd64",
+    "x86-64": "amd64",
+    "aarch64": "arm64",
+    "armhf": "arm",
+    "armv7l": "arm",
+    "armel": "arm",
+    "i386": "386",
+    "i686": "386",
+}
+_SYSTEMS = ("linux", "windows", "darwin", "freebsd")
+_WORD = re.compile(r"[a-z0-9_.-]+")
+_USUAL_VARIANTS = {"arm64": "v8", "arm": "v7", "amd64": "v1"}
+T = TypeVar("T", bound="_HasPlatform")
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """An operating system and a processor, in the words of registries."""
+
+    os: str
+    architecture: str
+    variant: str = ""
+
+    def __str__(self) -> str:
+        return "/".join(filter(None, (self.os, self.architecture, self.variant)))
+
+    @property
+    def usual(self) -> "Platform":
+        """The same with its variant said, also where it is the one that goes without saying."""
+        return Platform(self.os, self.architecture, self.variant or _USUAL_VARIANTS.get(self.architecture, ""))
+
+
+class _HasPlatform(Protocol):
+    @property
+    def platform(self) -> Platform | None: ...
+
+
+def parse_platform(text: str) -> Platform:
+    """`linux/arm64/v8`, or shorter: `linux/amd64`, `arm64`, `arm/v7`. Raises UsageError."""
+    parts = text.lower().split("/")
+    if parts[0] not in _SYSTEMS:
+        parts.insert(0, "linux")
+    if not 2 <= len(parts) <= 3 or not all(map(_WORD.fullmatch, parts)):
+        raise UsageError(f"{text!r} is not a platform; expected something like linux/amd64 or linux/arm64/v8")
+    return Platform(parts[0], _ARCHITECTURES.get(parts[1], parts[1]), *parts[2:])
+
+
+def host_platform() -> Platform:
+    machine = os.uname().machine
+    return Platform("linux", _ARCHITECTURES.get(machine, machine), "v7" if machine == "armv7l" else "")
+
+
+def choose_platform(offers: Sequence[T], wanted: Platform) -> T | None:
+    """The offer for a platform: of its very variant, else without a variant; None when there is none."""
+    exact = [offer for offer in offers if offer.platform and offer.platform.usual == wanted.usual]
+    rough = [
+        offer
+        for offer in offers
+        if offer.platform and (offer.platform.os, offer.platform.architecture) == (wanted.os, wanted.architecture)
+    ]
+    plain = [offer for offer in rough if offer.platform and not offer.platform.variant]
+    return next(iter([*exact, *plain, *([] if wanted.variant else rough)]), None)
+
+
+# The document.
 
 
 def _none_as_empty(value: object) -> object:
@@ -89,9 +161,8 @@ def read_document(raw: bytes, name: str) -> ImageDocument:
     try:
         return ImageDocument.model_validate_json(raw)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the document"
-        raise ImageError(f"{name}: its configuration cannot be read: {where}: {first['msg']}") from error
+        fault = first_fault(error, "the document")
+        raise ImageError(f"{name}: its configuration cannot be read: {fault}") from error
 
 
 def write_document(document: ImageDocument) -> bytes:

@@ -1,20 +1,25 @@
-"""From one store to another: which image is meant, what of it the other lacks, and its layers as archives on the way.
+"""From one store to another: which images are meant, what the other store lacks, and the layers as archives on the way.
 
 A layer keeps the digest by which the first store knows it. What arrives is checked against that of its archive.
 """
 
 import os
+import pwd
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal
 
-from seatrial.errors import ImageError
-from seatrial.images.config import digest_of
+from seatrial.errors import ImageError, UsageError
+from seatrial.images.building.plan import images_named_in
+from seatrial.images.choice import ImagePlan, ImagePolicy, ImageRequest, plan_base, plan_image
+from seatrial.images.config import digest_of, host_platform
 from seatrial.images.layers import Owners
-from seatrial.images.platforms import host_platform
+from seatrial.images.locks import run_worker
 from seatrial.images.reference import parse_reference
 from seatrial.images.store import Store
-from seatrial.images.workers import run_worker
 from seatrial.model.base import StrictModel
+from seatrial.sandbox.embedded.client import granted_range
 
 
 class ImageOffer(StrictModel):
@@ -96,3 +101,65 @@ def take_image(store: Store, offer: ImageOffer, config: bytes) -> None:
     if digest_of(config) != offer.digest:
         raise ImageError(f"the configuration of {offer.reference} is not what its image says")
     store.put_image(config, offer.reference, manifest=offer.manifest)
+
+
+# Owners of files in layers: as this machine has them, and as they are inside of an image.
+
+_MAX_ID = 2**32 - 2
+_TABLES = ("/etc/subuid", "/etc/subgid")
+
+
+@dataclass(frozen=True, slots=True)
+class OwnersHere:
+    """How owners of files in our layers are to be read; as root, they are who they are.
+
+    An ordinary user's own files are root's in an image, and the ids that were granted to them begin at 1 there.
+    """
+
+    own: tuple[int, int]
+    granted: tuple[tuple[int, int], tuple[int, int]]
+
+    @classmethod
+    def here(cls) -> "OwnersHere":
+        """As it is for this user."""
+        own = os.getuid(), os.getgid()
+        if own[0] == 0:
+            return cls((0, 0), ((1, _MAX_ID), (1, _MAX_ID)))
+        try:
+            name = pwd.getpwuid(own[0]).pw_name
+        except KeyError:  # as in a container that is told to run as some number
+            name = str(own[0])
+        first, count = zip(*(granted_range(table, name, own[0]) or ("0", "0") for table in _TABLES), strict=True)
+        return cls(own, ((int(first[0]), int(count[0])), (int(first[1]), int(count[1]))))
+
+    def inside(self, status: os.stat_result) -> tuple[int, int]:
+        """Who a file of a layer belongs to in the image."""
+        found = (status.st_uid, status.st_gid)
+        uid, gid = (
+            0 if number == own else number - first + 1 if first <= number < first + count else 0
+            for number, own, (first, count) in zip(found, self.own, self.granted, strict=True)
+        )
+        return uid, gid
+
+
+# References that have to be fetched for a task: its own image, or those that its Dockerfile builds on.
+
+
+def references_for(request: ImageRequest, policy: ImagePolicy) -> list[str]:
+    """The references that are fetched for a request, after what the run has instead of some.
+
+    None for what cannot be resolved: to say why is up to the resolver.
+    """
+    try:
+        return [plan.name for plan in _plans(request, policy) if plan.kind == "fetch"]
+    except (ImageError, UsageError):
+        return []
+
+
+def _plans(request: ImageRequest, policy: ImagePolicy) -> Iterator[ImagePlan]:
+    plan = plan_image(request, policy)
+    if plan.kind != "build" or request.dockerfile is None:
+        yield plan
+        return
+    for _, name in images_named_in(request.dockerfile):
+        yield plan_base(name, policy)

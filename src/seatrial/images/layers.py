@@ -4,29 +4,31 @@ Runs in a child that has made the directory its root (`worker.py`): whatever nam
 leads them nowhere else. Nothing here may import anything when called.
 """
 
+import bz2
 import errno
+import gzip
+import io
+import lzma
 import os
-import shutil
 import stat
 import tarfile
+import zlib
 from contextlib import suppress
-from typing import IO, Literal, NamedTuple
+from functools import partial
+from typing import IO, Literal, NamedTuple, cast
+
+import zstandard
 
 from seatrial.errors import ImageError
-from seatrial.images.compression import BROKEN
+from seatrial.sandbox.archives import UNREADABLE, clear, new_file, read_tar, safe_parts, stamp, times_of, walk_members
+from seatrial.sandbox.layers import OPAQUE, WHITEOUT, is_portable
 
 Owners = Literal["kept", "squashed"]
 """Whether files belong to whom the archive says, or all to one user because this user has no other ids."""
 
-WHITEOUT = ".wh."
-OPAQUE = ".wh..wh..opq"
-XATTR = "SCHILY.xattr."
-_CHUNK = 2**20
-_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_ID = 2**32 - 2
 # A layer should say how its directories are; where it leaves out one of these, the usual mode would break programs.
 _USUAL_MODES = {"/tmp": 0o1777, "/var/tmp": 0o1777, "/root": 0o700}  # noqa: S108 - paths in the image
-_UNREADABLE = (tarfile.TarError, OSError, ValueError, ArithmeticError, RecursionError, MemoryError, *BROKEN)
 
 
 class LayerBounds(NamedTuple):
@@ -61,11 +63,9 @@ def unpack_layer(stream: IO[bytes], manner: LayerFormat, bounds: LayerBounds) ->
     """
     target = _Layer(manner, bounds)
     try:
-        with tarfile.open(fileobj=stream, mode="r|", encoding="utf-8", errors="surrogateescape") as tar:
-            while (member := tar.next()) is not None:
-                tar.members.clear()  # type: ignore[attr-defined] # it would remember them all
-                target.add(tar, member)
-    except _UNREADABLE as error:
+        with read_tar(stream, "r|") as tar:
+            walk_members(tar, partial(target.add, tar), ImageError)
+    except UNREADABLE as error:
         raise ImageError(f"the archive is not readable as a tar: {error}") from error
     return target.finish()
 
@@ -79,32 +79,26 @@ class _Layer:
         self._size = self._entries = self._devices = self._squashed = 0
         self._hides_below = False
         self._removed: set[str] = set()
-        self._folder_times: dict[str, int] = {}
+        self._folder_times: dict[str, tuple[int, int]] = {}
         self._parents: dict[str, str] = {}
 
     def add(self, tar: tarfile.TarFile, member: tarfile.TarInfo) -> None:
-        """Make one member. Raises ImageError, always naming it."""
-        try:
-            self._count(member)
-            parts = safe_parts(member.name)
-            parent = self._open_parent(parts)
-            name = parts[-1] if parts else ""
-            if name == OPAQUE:
-                self._hide_below(parent)
-            elif name.startswith(WHITEOUT):
-                self._white_out(parent, name.removeprefix(WHITEOUT))
-            else:
-                self._make(tar, member, f"{parent}/{name}")
-        except ImageError as error:
-            raise ImageError(f"archive member {member.name!r}: {error}") from error
-        except _UNREADABLE as error:
-            raise ImageError(f"archive member {member.name!r} cannot be unpacked: {error}") from error
+        self._count(member)
+        parts = safe_parts(member.name, absolute="below")
+        parent = self._open_parent(parts)
+        name = parts[-1] if parts else ""
+        if name == OPAQUE:
+            self._hide_below(parent)
+        elif name.startswith(WHITEOUT):
+            self._white_out(parent, name.removeprefix(WHITEOUT))
+        else:
+            self._make(tar, member, f"{parent}/{name}")
 
     def finish(self) -> Unpacked:
         """Give the directories their times, which only now nothing changes any more."""
-        for path, moment in self._folder_times.items():
+        for path, times in self._folder_times.items():
             with suppress(FileNotFoundError, NotADirectoryError):  # replaced later on
-                os.utime(path, ns=(moment, moment), follow_symlinks=False)
+                os.utime(path, ns=times, follow_symlinks=False)
         return Unpacked(self._size, self._entries, self._devices, self._squashed, self._hides_below)
 
     def _count(self, member: tarfile.TarInfo) -> None:
@@ -170,26 +164,30 @@ class _Layer:
             self._set_opaque(path)
 
     def _make(self, tar: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> None:
-        if member.isdir():
-            self._make_folder(path)
-        elif member.ischr() or member.isblk():
+        if member.ischr() or member.isblk():
             self._devices += 1
-            return
+        elif member.isdir():
+            self._make_folder(path)
+            self._dress(member, path or "/")
+            self._folder_times[path or "/"] = times_of(member)
         elif member.islnk():
             self._make_hard_link(member, path)
-            return
-        else:
+        elif member.issym():
             self._clear(path)
-            if member.issym():
-                os.symlink(member.linkname, path)
-                self._parents.clear()
-            elif member.isfifo():
-                os.mkfifo(path)
-            elif member.isreg():
-                _write_file(tar, member, path)
-            else:
-                raise ImageError(f"its type {member.type!r} is unknown")
-        self._dress(member, path)
+            os.symlink(member.linkname, path)
+            self._parents.clear()
+            self._own(member, path)
+            os.utime(path, ns=times_of(member), follow_symlinks=False)
+        elif member.isfifo():
+            self._clear(path)
+            os.mkfifo(path)
+            self._dress(member, path)
+        elif member.isreg():
+            self._clear(path)
+            with new_file(tar, member, path) as descriptor:
+                self._dress(member, descriptor)
+        else:
+            raise ImageError(f"its type {member.type!r} is unknown")
 
     def _make_folder(self, path: str) -> None:
         self._reveal(path)
@@ -203,7 +201,7 @@ class _Layer:
         _new_folder(path)
 
     def _make_hard_link(self, member: tarfile.TarInfo, path: str) -> None:
-        source = "/".join(("", *safe_parts(member.linkname)))
+        source = "/".join(("", *safe_parts(member.linkname, absolute="below")))
         try:
             status = os.lstat(source)
         except OSError:
@@ -221,37 +219,22 @@ class _Layer:
         if not path.strip("/"):
             raise ImageError("the root is a directory")
         self._removed.discard(path)
-        try:
-            os.unlink(path)
-        except FileNotFoundError:
-            return
-        except IsADirectoryError:
-            shutil.rmtree(path)
-        self._parents.clear()
+        if clear(path, folders="with all") != "nothing":
+            self._parents.clear()
 
-    def _dress(self, member: tarfile.TarInfo, path: str) -> None:
-        """Owner, mode, attributes and times, in the order in which the kernel leaves them alone."""
-        path = path or "/"
-        owned = self._own(member, path)
-        moment = int(member.mtime * 10**9)
-        if member.issym():
-            os.utime(path, ns=(moment, moment), follow_symlinks=False)
-            return
-        os.chmod(path, member.mode & (0o7777 if owned else 0o1777))
-        self._set_attributes(member, path)
-        if member.isdir():
-            self._folder_times[path] = moment
-        else:
-            os.utime(path, ns=(moment, moment))
+    def _dress(self, member: tarfile.TarInfo, target: int | str) -> None:
+        owned = self._own(member, target)
+        attributes = (lambda _: False) if member.isfifo() else is_portable
+        stamp(member, target, attributes, mode=member.mode & (0o7777 if owned else 0o1777))
 
-    def _own(self, member: tarfile.TarInfo, path: str) -> bool:
+    def _own(self, member: tarfile.TarInfo, target: int | str) -> bool:
         """Hand an entry to its owner; False when there is no such owner here, so that it must not be setuid."""
         if not (0 <= member.uid <= _MAX_ID and 0 <= member.gid <= _MAX_ID):
             raise ImageError(f"its owner {member.uid}:{member.gid} is not possible")
         ours = (member.uid, member.gid) == (0, 0)
         if self._manner.owners == "kept":
             try:
-                os.lchown(path, member.uid, member.gid)
+                os.chown(target, member.uid, member.gid, follow_symlinks=isinstance(target, int))
             except OSError as error:
                 if error.errno != errno.EINVAL:  # beyond the ids that this user was given
                     raise
@@ -260,50 +243,31 @@ class _Layer:
         self._squashed += not ours
         return ours
 
-    def _set_attributes(self, member: tarfile.TarInfo, path: str) -> None:
-        for key, value in member.pax_headers.items():
-            name = key.removeprefix(XATTR)
-            if name == key or not is_portable(name) or member.isfifo():
-                continue
-            with suppress(OSError):  # not every file system has them
-                os.setxattr(path, name, value.encode("utf-8", "surrogateescape"), follow_symlinks=False)
-
-
-def is_portable(attribute: str) -> bool:
-    """Whether an extended attribute belongs to an image.
-
-    No others: those of overlayfs would make a layer look into others, labels are the host's business.
-    """
-    return attribute == "security.capability" or (
-        attribute.startswith("user.") and not attribute.startswith("user.overlay.")
-    )
-
-
-def safe_parts(name: str) -> tuple[str, ...]:
-    """A name below the root, without what does not matter. Raises ImageError for one with `..`."""
-    parts = tuple(part for part in name.split("/") if part not in ("", "."))
-    if ".." in parts:
-        raise ImageError("names with .. are refused")
-    return parts
-
 
 def _new_folder(path: str) -> None:
     os.mkdir(path)
     os.chmod(path, _USUAL_MODES.get(path, 0o755))
 
 
-def _write_file(tar: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> None:
-    content = tar.extractfile(member)
-    if content is None:
-        raise ImageError("has no content")
-    with os.fdopen(os.open(path, _NEW_FILE, 0o600), "wb") as file:
-        done = 0
-        while chunk := content.read(_CHUNK):
-            if member.issparse() and not chunk.strip(b"\0"):
-                file.seek(len(chunk), os.SEEK_CUR)
-            else:
-                file.write(chunk)
-            done += len(chunk)
-        if done != member.size:
-            raise ImageError(f"the archive ends after {done} of {member.size} bytes")
-        file.truncate(done)
+# Compressed archives, told by their first bytes, since names and media types lie.
+
+_WINDOW = 2**27  # what decompressing may take of memory
+BROKEN = (zlib.error, zstandard.ZstdError, lzma.LZMAError, gzip.BadGzipFile, EOFError)
+"""What the libraries raise over broken data, besides OSError and ValueError."""
+
+
+def open_compressed(source: io.BufferedReader) -> IO[bytes]:
+    """The uncompressed bytes of a stream: gzip, zstd, bzip2, xz, or as it is. Raises ImageError for an empty one."""
+    start = source.peek(6)[:6]
+    if not start:
+        raise ImageError("the archive is empty")
+    if start.startswith(b"\x1f\x8b"):
+        return cast(IO[bytes], gzip.GzipFile(fileobj=source))
+    if start.startswith(b"\x28\xb5\x2f\xfd") or (start[1:4] == b"\x2a\x4d\x18" and 0x50 <= start[0] <= 0x5F):
+        reader = zstandard.ZstdDecompressor(max_window_size=_WINDOW).stream_reader(source, read_across_frames=True)
+        return cast(IO[bytes], io.BufferedReader(cast(io.RawIOBase, reader), 2**18))
+    if start.startswith(b"BZh"):
+        return bz2.BZ2File(source)
+    if start == b"\xfd7zXZ\0":
+        return lzma.LZMAFile(source)
+    return source

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from seatrial.images.building.step_cache import StepCache
-from seatrial.images.store import LAYER_FOLDERS, Store
-from seatrial.images.stored import About, StoredImage, read_stored
-from seatrial.images.workers import remove_trees
+from seatrial.images.locks import remove_trees
+from seatrial.images.store import LAYER_FOLDERS, About, Store, StoredImage, read_stored
 
 _FORGOTTEN_SEC = 3600.0
 

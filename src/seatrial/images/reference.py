@@ -44,7 +44,6 @@ class Reference:
 
     @property
     def wanted(self) -> str:
-        """What to ask the registry for."""
         return self.digest or self.tag or _DEFAULT_TAG
 
 

@@ -1,9 +1,8 @@
 """Getting the images of a run, each once however many trials ask for it, and saying what is used instead of what."""
 
 import asyncio
-import logging
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,31 +10,27 @@ from typing import Literal, Protocol
 
 from seatrial.errors import HostUnsupportedError, ImageFetchError, TrialError
 from seatrial.images.choice import ImagePlan, ImagePolicy, ImageRequest, Setup, plan_image
+from seatrial.model.events import Notice, Observer, unobserved
 from seatrial.sandbox.api import HOST_IMAGE, Image
-
-_log = logging.getLogger(__name__)
-
-Say = Callable[[str], None]
-"""Takes a line for whoever watches."""
 
 
 class ImageSource(Protocol):
-    """Where the images of one backend come from. `say` takes what is worth telling meanwhile."""
+    """Where the images of one backend come from. `observe` is told what is worth knowing meanwhile."""
 
     @property
     def has_host(self) -> bool:
         """Whether the backend can run on this machine's own system, so that it may stand in for an image."""
         ...
 
-    async def fetch(self, reference: str, say: Say) -> Image:
+    async def fetch(self, reference: str, observe: Observer[Notice]) -> Image:
         """An image by its name. Raises ImageError; ImageFetchError when nobody could be asked."""
         ...
 
-    async def build(self, request: ImageRequest, policy: ImagePolicy, say: Say) -> Image:
+    async def build(self, request: ImageRequest, policy: ImagePolicy, observe: Observer[Notice]) -> Image:
         """An image from a Dockerfile. Raises BuildError."""
         ...
 
-    async def extend(self, image: Image, setup: Setup, say: Say) -> Image:
+    async def extend(self, image: Image, setup: Setup, observe: Observer[Notice]) -> Image:
         """An image with what a set-up leaves behind on top of another. Raises BuildError."""
         ...
 
@@ -54,9 +49,9 @@ class ResolvedImage:
 class ImageResolver:
     """The images of a run. Without a source, every task runs on this machine's own system or in a directory."""
 
-    def __init__(self, source: ImageSource | None, say: Say) -> None:
+    def __init__(self, source: ImageSource | None, observe: Observer[Notice]) -> None:
         self._source = source
-        self._say = say
+        self._observe = observe
         self._builds = asyncio.Semaphore(os.cpu_count() or 1)
         self._tasks: dict[tuple[ImageRequest, ImagePolicy], asyncio.Task[ResolvedImage]] = {}
 
@@ -91,7 +86,7 @@ class ImageResolver:
                 "this backend makes no images, so an agent cannot be set up in one, nor brought by a layer; use the "
                 "embedded, docker or podman backend"
             )
-        return ResolvedImage(await self._source.extend(made.image, request.setup, self._say), made.how)
+        return ResolvedImage(await self._source.extend(made.image, request.setup, self._observe), made.how)
 
     async def _find(self, request: ImageRequest, policy: ImagePolicy, plan: ImagePlan) -> ResolvedImage:
         if there := _there_already(plan):
@@ -100,17 +95,19 @@ class ImageResolver:
             return self._without_images(plan)
         if plan.kind == "build":
             async with self._builds:
-                return ResolvedImage(await self._source.build(request, policy, self._say), "build")
+                return ResolvedImage(await self._source.build(request, policy, self._observe), "build")
         return await self._fetch(self._source, plan.name, policy)
 
     async def _fetch(self, source: ImageSource, name: str, policy: ImagePolicy) -> ResolvedImage:
         try:
-            return ResolvedImage(await source.fetch(name, self._say), "fetch")
+            return ResolvedImage(await source.fetch(name, self._observe), "fetch")
         except ImageFetchError as error:
             if not source.has_host or not policy.may_fall_back(name):
                 raise
-            self._say(str(error))
-        self._say(f"Tasks that ask for {name} run on this machine's own system instead, which is not reproducible")
+            self._observe(Notice(str(error)))
+        self._observe(
+            Notice(f"Tasks that ask for {name} run on this machine's own system instead, which is not reproducible")
+        )
         return ResolvedImage(HOST_IMAGE, "host")
 
     def _without_images(self, plan: ImagePlan) -> ResolvedImage:
@@ -128,19 +125,15 @@ def _there_already(plan: ImagePlan) -> ResolvedImage | None:
     return ResolvedImage(HOST_IMAGE, "host") if plan.kind == "host" else None
 
 
-def unheard(line: str) -> None:
-    """For a run that nobody watches."""
-    _log.info("%s", line)
-
-
-HOST_ONLY = ImageResolver(None, unheard)
+HOST_ONLY = ImageResolver(None, unobserved)
 """For runs that nobody gave any images."""
 
 
 @asynccontextmanager
-async def open_resolver(source: ImageSource | None, say: Say = unheard) -> AsyncIterator[ImageResolver]:
-    """A resolver for the length of a block."""
-    resolver = ImageResolver(source, say)
+async def open_resolver(
+    source: ImageSource | None, observe: Observer[Notice] = unobserved
+) -> AsyncIterator[ImageResolver]:
+    resolver = ImageResolver(source, observe)
     try:
         yield resolver
     finally:

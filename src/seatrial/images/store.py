@@ -8,27 +8,167 @@
 Whatever is there is complete: everything is made in a session's directory and renamed into its place.
 """
 
+import fcntl
 import hashlib
 import os
 import re
+import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
+
+from pydantic import ValidationError
 
 from seatrial.errors import ImageError, SandboxError
 from seatrial.images.cache import cache_root, usable
-from seatrial.images.config import ImageDocument, digest_of, read_document, write_document
+from seatrial.images.config import ImageDocument, Platform, digest_of, read_document, write_document
 from seatrial.images.layers import LayerBounds, Owners
-from seatrial.images.locks import WorkLocks
-from seatrial.images.platforms import Platform
+from seatrial.images.locks import WorkLocks, manner_here, remove_trees, run_worker
 from seatrial.images.reference import Reference, is_digest, parse_reference
-from seatrial.images.sessions import RegistrySession
-from seatrial.images.stored import About, NamedImage, StoredImage, StoredLayer, read_stored
-from seatrial.images.workers import manner_here, remove_trees, run_worker
-from seatrial.model.base import to_json
+from seatrial.model.base import StrictModel, to_json
 from seatrial.sandbox.api import Image
+from seatrial.sandbox.runs import RunDirectory
+
+# What is known about the contents of the store.
+
+T = TypeVar("T", bound=StrictModel)
+
+
+class About(StrictModel):
+    """What is known about a layer: how large it is, what could not be kept, whether it hides all layers below."""
+
+    size: int
+    entries: int
+    devices: int = 0
+    squashed: int = 0
+    hides_below: bool = False
+
+
+class NamedImage(StrictModel):
+    """What a name means: an image, and the digest under which the registry has it."""
+
+    reference: str
+    image: str
+    manifest: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLayer:
+    """A layer that is there."""
+
+    digest: str
+    path: Path
+    about: About
+
+
+@dataclass(frozen=True, slots=True)
+class StoredImage:
+    """An image that is there; `names` are all it has in a list, else the one it was found by."""
+
+    digest: str
+    document: ImageDocument
+    names: tuple[NamedImage, ...]
+    used_at: float
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        return self.document.rootfs.diff_ids
+
+
+def paths_of(layers: Iterable[StoredLayer]) -> tuple[Path, ...]:
+    """The directories of layers, lowest first, without those that a later one hides."""
+    paths: list[Path] = []
+    for layer in layers:
+        paths = [layer.path] if layer.about.hides_below else [*paths, layer.path]
+    return tuple(paths)
+
+
+def read_stored(kind: type[T], path: Path) -> T | None:
+    """What a file of the store says, None when it is not there or was not written to its end."""
+    try:
+        return kind.model_validate_json(path.read_bytes())
+    except (FileNotFoundError, ValidationError):
+        return None
+
+
+# Sessions: each process that has the store open keeps a directory locked. Nobody prunes what a living session has
+# claimed; the next process removes the directory of a dead one.
+
+_CLAIMS = "claims"
+
+
+class StoreSession:
+    """One process's use of a store."""
+
+    def __init__(self, root: Path) -> None:
+        self._gate = root / "lock"
+        self._folder = root / "sessions"
+        self._folder.mkdir(exist_ok=True)
+        self._run = RunDirectory(self._folder)
+        self._claimed: set[str] = set()
+
+    def new_folder(self) -> Path:
+        """A new directory that goes with this session, unless it is moved elsewhere before."""
+        folder = self._run.path / secrets.token_hex(8)
+        folder.mkdir(mode=0o755)
+        return folder
+
+    @property
+    def path(self) -> Path:
+        return self._run.path
+
+    @contextmanager
+    def claiming(self, *names: str) -> Iterator[None]:
+        """Claim some things until the end of the session; nobody prunes while the block decides whether they exist."""
+        with self._gate_lock(fcntl.LOCK_SH):
+            if new := set(names) - self._claimed:
+                with (self._run.path / _CLAIMS).open("a") as file:
+                    file.write("".join(f"{name}\n" for name in sorted(new)))
+                self._claimed |= new
+            yield
+
+    @contextmanager
+    def pruning(self) -> Iterator[frozenset[str]]:
+        """What living sessions have claimed, this one included; nobody claims anything meanwhile."""
+        with self._gate_lock(fcntl.LOCK_EX):
+            claimed: set[str] = set()
+            dead = set(self.abandoned())
+            for path in self._folder.glob(f"*/{_CLAIMS}"):
+                if path.parent not in dead:
+                    claimed.update(path.read_text().split())
+            yield frozenset(claimed)
+
+    def abandoned(self) -> Iterator[Path]:
+        """The directories that processes left which are no more; each is locked while the caller has it."""
+        yield from self._run.abandoned()
+
+    def end(self) -> bool:
+        """Give up the claims and be gone, if nothing is left in the directory; else it is the caller's to remove."""
+        with suppress(OSError):
+            (self._run.path / _CLAIMS).unlink(missing_ok=True)
+            self._run.path.rmdir()
+            self.release()
+            return True
+        return False
+
+    def release(self) -> None:
+        """Give up the claims; the directory is the caller's to remove."""
+        self._run.release()
+
+    @contextmanager
+    def _gate_lock(self, kind: int) -> Iterator[None]:
+        gate = os.open(self._gate, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(gate, kind)
+            yield
+        finally:
+            os.close(gate)
+
+
+# The store itself.
 
 LAYER_FOLDERS: dict[Owners, str] = {"kept": "layers", "squashed": "layers-of-one-owner"}
 _BOUNDS = LayerBounds()
@@ -45,13 +185,9 @@ class Store:
         self.layers = self.root / LAYER_FOLDERS[self._manner.owners]
         for folder in (self.layers, *map(self.root.joinpath, ("images", "references", "blobs", "locks"))):
             folder.mkdir(exist_ok=True)
-        self._session = RegistrySession(self.root)
-        self._locks = WorkLocks(self.root / "locks")
-
-    @property
-    def session(self) -> RegistrySession:
+        self.session = StoreSession(self.root)
         """This process's use of the store."""
-        return self._session
+        self._locks = WorkLocks(self.root / "locks")
 
     @property
     def owners(self) -> Owners:
@@ -72,14 +208,13 @@ class Store:
     async def close(self) -> None:
         """Give up what was claimed, and remove what was never finished here or by processes that are no more."""
         await self.sweep()
-        if not self._session.end():
-            await remove_trees(self._session.path)
-            self._session.release()
+        if not self.session.end():
+            await remove_trees(self.session.path)
+            self.session.release()
 
     async def sweep(self) -> int:
-        """Remove what dead processes left; returns of how many."""
         count = 0
-        for path in self._session.abandoned():
+        for path in self.session.abandoned():
             with suppress(ImageError, SandboxError):  # what cannot be removed now must not stop this process
                 await remove_trees(path)
                 count += 1
@@ -88,8 +223,7 @@ class Store:
     # Layers
 
     def layer(self, digest: str) -> StoredLayer | None:
-        """A layer by its digest, None when it is not here."""
-        with self._session.claiming(digest):
+        with self.session.claiming(digest):
             found = self._read_layer(digest)
             if found:
                 os.utime(found.path.parent)  # in use now, for whoever prunes what has not been for long
@@ -140,7 +274,7 @@ class Store:
         on_read: Callable[[int], None] | None = None,
     ) -> tuple[Path, str, About]:
         """A layer in a directory of this session, the digest of its archive, and what is known about it."""
-        folder = self._session.new_folder()
+        folder = self.session.new_folder()
         (folder / "root").mkdir(mode=0o755)
         target = os.open(folder / "root", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -159,7 +293,7 @@ class Store:
 
     def new_tree(self) -> Path:
         """Where to make a directory for `add_tree`, as `Sandbox.snapshot` does; it goes with this process otherwise."""
-        return self._session.new_folder() / "root"
+        return self.session.new_folder() / "root"
 
     async def add_tree(self, tree: Path, digest: str) -> StoredLayer:
         """Take over a directory from `new_tree`, filled with files and whiteouts as overlayfs has them.
@@ -176,11 +310,11 @@ class Store:
     async def _install(self, folder: Path, digest: str, about: About) -> StoredLayer:
         (folder / "about.json").write_bytes(to_json(about))
         target = self._layer_folder(digest)
-        with self._session.claiming(digest):
+        with self.session.claiming(digest):
             found = self._read_layer(digest)
             if found is None:
                 if target.exists():  # what nobody can read, after a power cut perhaps
-                    os.rename(target, self._session.new_folder() / "broken")  # noqa: PTH104 - nothing to wait for
+                    os.rename(target, self.session.new_folder() / "broken")  # noqa: PTH104 - nothing to wait for
                 os.rename(folder, target)  # noqa: PTH104 - as above
                 return StoredLayer(digest, target / "root", about)
         await remove_trees(folder)
@@ -197,7 +331,7 @@ class Store:
         image = self._read_image(digest, names) if digest else None
         if image is None or (platform and image.document.platform.usual != platform.usual):
             return None
-        with self._session.claiming(image.digest, *image.layers):
+        with self.session.claiming(image.digest, *image.layers):
             complete = all(self._read_layer(layer) for layer in image.layers)
         return image if complete else None
 
@@ -208,18 +342,18 @@ class Store:
         raw = document if isinstance(document, bytes) else write_document(document)
         digest = digest_of(raw)
         parsed = read_document(raw, digest)
-        with self._session.claiming(digest, *parsed.rootfs.diff_ids):
+        with self.session.claiming(digest, *parsed.rootfs.diff_ids):
             missing = [layer for layer in parsed.rootfs.diff_ids if self._read_layer(layer) is None]
             if missing:
                 raise ImageError(f"image {digest}: its layer {missing[0]} is not in the store")
-            self._write(self._image_file(digest), raw)
+            self.write(self._image_file(digest), raw)
             names = [self.name_image(digest, reference, manifest) for reference in references]
         return StoredImage(digest, parsed, tuple(names), time.time())
 
     def name_image(self, digest: str, reference: str | Reference, manifest: str | None = None) -> NamedImage:
         """Have a name mean an image, whatever it meant before."""
         named = NamedImage(reference=str(_parsed(reference)), image=digest, manifest=manifest)
-        self._write(self._name_file(named.reference), to_json(named))
+        self.write(self._name_file(named.reference), to_json(named))
         return named
 
     def forget(self, image: StoredImage) -> None:
@@ -230,17 +364,14 @@ class Store:
 
     def image(self, image: StoredImage, reference: str | None = None) -> Image:
         """What a sandbox is made from; it stays here at least until `close`. Raises ImageError if a layer is gone."""
-        with self._session.claiming(image.digest, *image.layers):
+        with self.session.claiming(image.digest, *image.layers):
             layers = [self._read_layer(digest) for digest in image.layers]
             if None in layers or not self._image_file(image.digest).exists():
                 raise ImageError(f"image {image.digest} has been removed from the store meanwhile; fetch it again")
             os.utime(self._image_file(image.digest))
-        paths: list[Path] = []
-        for layer in layers:
-            assert layer is not None  # noqa: S101 - as just seen
-            paths = [layer.path] if layer.about.hides_below else [*paths, layer.path]
+        paths = paths_of(filter(None, layers))
         name = reference or next((named.reference for named in image.names), image.digest)
-        return Image(name, tuple(paths), digest=image.digest, config=image.document.run_config)
+        return Image(name, paths, digest=image.digest, config=image.document.run_config)
 
     def config_of(self, digest: str) -> bytes:
         """The configuration of an image as it was written. Raises ImageError if it is gone."""
@@ -289,8 +420,9 @@ class Store:
     def _name_file(self, name: str) -> Path:
         return self.root / "references" / f"{hashlib.sha256(name.encode()).hexdigest()[:32]}.json"
 
-    def _write(self, path: Path, content: bytes) -> None:
-        draft = self._session.new_folder() / path.name
+    def write(self, path: Path, content: bytes) -> None:
+        """Write a file of the store, which is there as a whole or not at all."""
+        draft = self.session.new_folder() / path.name
         draft.write_bytes(content)
         draft.rename(path)
         draft.parent.rmdir()

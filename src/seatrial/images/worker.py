@@ -17,12 +17,12 @@ from typing import IO, Any, NoReturn, cast
 
 import zstandard
 
-from seatrial.errors import ImageError
-from seatrial.images.compression import BROKEN, open_compressed
-from seatrial.images.layers import LayerBounds, LayerFormat, unpack_layer
-from seatrial.images.repacking import pack_layer
-from seatrial.sandbox.embedded.programs import removal
+from seatrial.errors import ImageError, SandboxError
+from seatrial.images.layers import BROKEN, LayerBounds, LayerFormat, open_compressed, unpack_layer
+from seatrial.sandbox.archives import write_tar
+from seatrial.sandbox.embedded.files import removal
 from seatrial.sandbox.embedded.protocol import receive, send
+from seatrial.sandbox.layers import LayerWriter
 from seatrial.sandbox.syscalls import PR_SET_PDEATHSIG, prctl
 
 _MEMORY = 2 * 2**30
@@ -62,7 +62,6 @@ class _Hashing:
         self._hash = hashlib.sha256()
 
     def read(self, size: int = -1, /) -> bytes:
-        """The next bytes."""
         chunk = self._stream.read(size)
         self._hash.update(chunk)
         self._left -= len(chunk)
@@ -100,17 +99,16 @@ class _HashingWriter:
         self._hash = hashlib.sha256()
 
     def write(self, chunk: bytes, /) -> int:
-        """Pass some bytes on."""
         self._hash.update(chunk)
         return self._stream.write(chunk)
 
     @property
     def digest(self) -> str:
-        """Of what has passed."""
         return f"sha256:{self._hash.hexdigest()}"
 
 
 def _pack(message: dict[str, Any], descriptors: list[int], _: Callable[[int], None]) -> dict[str, Any]:
+    """Pack a layer as another store takes it. The archive is not the one that it once came in, nor is its digest."""
     source, target = descriptors
     os.fchdir(source)
     os.chroot(".")
@@ -118,7 +116,12 @@ def _pack(message: dict[str, Any], descriptors: list[int], _: Callable[[int], No
     compressor = zstandard.ZstdCompressor(level=_LEVEL)
     with os.fdopen(target, "wb") as file, compressor.stream_writer(file, closefd=False) as writer:
         hashing = _HashingWriter(cast(IO[bytes], writer))
-        pack_layer(cast(IO[bytes], hashing), hides_below=message["hides_below"])
+        with write_tar(cast(IO[bytes], hashing), "w|") as tar:
+            layer = LayerWriter(tar)
+            layer.add(".", "/", os.lstat("/"))
+            if message["hides_below"]:
+                layer.hide_below()
+            layer.add_below("/")
     return {"digest": hashing.digest}
 
 
@@ -151,11 +154,10 @@ def _bound_memory() -> None:
 
 
 def main() -> None:
-    """Do one thing and answer."""
     control = socket.socket(fileno=int(sys.argv[1]))
     try:
         if os.geteuid() != 0:
-            from seatrial.sandbox.embedded.bootstrap import enter_user_namespace  # noqa: PLC0415 - slow to import
+            from seatrial.sandbox.embedded.spawner import enter_user_namespace  # noqa: PLC0415 - slow to import
 
             enter_user_namespace(control)
         received = receive(control)
@@ -165,7 +167,7 @@ def main() -> None:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # whoever tidies up behind a dead process must not meet us at work
         _bound_memory()
         send(control, _WORK[message["op"]](message, descriptors, lambda count: send(control, {"read": count})))
-    except (ImageError, OSError, MemoryError) as error:
+    except (ImageError, SandboxError, OSError, MemoryError) as error:
         with suppress(BrokenPipeError):  # nobody wants to know any more
             send(control, {"error": str(error) or type(error).__name__})
         sys.exit(1)

@@ -1,7 +1,8 @@
 """import_job: the results of another program become a job in a folder, all of it or nothing.
 
 The source is read twice: for the plan of the job and for its records. The job is written aside and moved into its place
-when it is whole.
+when it is whole. Where our mean differs from the one that the source stored, each reason is listed with
+its effect.
 """
 
 import shutil
@@ -12,22 +13,72 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import Literal
 
+from seatrial.analysis.figures import mean_of, mean_over_tasks
 from seatrial.errors import ImportSourceError
 from seatrial.gateway.calls import CallLog
-from seatrial.integrations.foreign import ForeignAgent, ForeignSource, ForeignTask, ForeignTrial, Skipped
-from seatrial.integrations.means import CountedTrial, Means, compare_means
-from seatrial.integrations.records import JobPlace, RewardRange, record_of
+from seatrial.integrations.foreign import (
+    ForeignAgent,
+    ForeignSource,
+    ForeignTask,
+    ForeignTrial,
+    ForeignVerdict,
+    Skipped,
+)
+from seatrial.integrations.harbor import RESULT, HarborResults, has_trials
+from seatrial.integrations.verifiers import RESULTS, VerifiersResults
 from seatrial.jobs.api import job_name
-from seatrial.jobs.lock import make_job_file
-from seatrial.model.imported import IMPORTED_BACKEND, UNKNOWN, ImportedJob
+from seatrial.jobs.prepare import make_job_file
+from seatrial.model.base import trial_id
+from seatrial.model.evaluation import ErrorSource, ErrorTag, EvaluationResult, ValidityCheck
 from seatrial.model.job import AgentOptions, JobFile, JobSpec, LockedTask, TrialOptions
-from seatrial.store.draft import Commit, commit_together
+from seatrial.model.outcome import PASS_THRESHOLD
+from seatrial.model.record import (
+    IMPORTED_BACKEND,
+    UNKNOWN,
+    AgentRef,
+    ImportedJob,
+    SandboxRef,
+    SourceFormat,
+    StepRecord,
+    TaskRef,
+    TrialRecord,
+)
+from seatrial.store.drafts import Commit, commit_together
 from seatrial.store.files import storing, sync_file_system, sync_folder
-from seatrial.store.job_file import ensure_free
-from seatrial.store.job_store import JobStore
+from seatrial.store.job_store import JobStore, ensure_free
 
+# Records: what the source says, in our terms, and nothing that it does not say.
+
+_SANDBOX = SandboxRef(backend=IMPORTED_BACKEND, image=UNKNOWN, network=UNKNOWN, reproducible=False)
+_ROUNDING = 1e-9
+_SAME = 5e-7
+"""Means that are nearer to each other than this are the same."""
 _AT_ONCE = 100
+"""So many trials are put on the disk together."""
+
+
+@dataclass(frozen=True, slots=True)
+class RewardRange:
+    """How rewards of a source become rewards from 0 to 1: a range of theirs is mapped onto it, or they are kept."""
+
+    low: float = 0.0
+    high: float = 1.0
+
+    @property
+    def is_plain(self) -> bool:
+        return (self.low, self.high) == (0.0, 1.0)
+
+    def has(self, score: float) -> bool:
+        """Whether a reward lies in the range, or beside it by no more than sums of weights are off."""
+        slack = _ROUNDING * (self.high - self.low)
+        return self.low - slack <= score <= self.high + slack
+
+    def reward(self, score: float) -> float:
+        if self.is_plain:
+            return min(1.0, max(0.0, score + 0.0))
+        return min(1.0, max(0.0, (score - self.low) / (self.high - self.low)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +86,116 @@ class ImportOptions:
     """How rewards are read: which range of theirs is 0 to 1, and from which on a trial has passed."""
 
     scale: RewardRange = field(default_factory=RewardRange)
-    pass_threshold: float = 1.0
+    pass_threshold: float = PASS_THRESHOLD
+
+
+def _record(trial: ForeignTrial, file: JobFile, title: str, attempt: int, options: ImportOptions) -> TrialRecord:
+    task, agent, scale = trial.task, trial.agent, options.scale
+    return TrialRecord(
+        trial_id=trial_id(task.id, title, attempt),
+        job=file.spec.name,
+        job_id=file.id,
+        task=TaskRef(id=task.id, name=task.name, digest=task.digest, source=task.source),
+        agent=AgentRef(name=agent.name, version=agent.version, model=agent.model),
+        sandbox=_SANDBOX,
+        attempt=attempt,
+        times=tuple(trial.times),
+        agent_result=trial.agent_result,
+        model_usage=trial.usage,
+        steps=tuple(
+            StepRecord(name=step.name, evaluation=_evaluation(step.verdict, scale) if step.verdict else None)
+            for step in trial.steps
+        ),
+        pass_threshold=options.pass_threshold,
+        evaluation=_evaluation(trial.verdict, scale) if trial.verdict else None,
+        failure=trial.failure,
+        imported=trial.origin,
+    )
+
+
+def _evaluation(verdict: ForeignVerdict, scale: RewardRange) -> EvaluationResult:
+    """A verdict as it is stored. No output was looked at, so it counts as valid."""
+    score, fault = verdict.score, verdict.fault
+    if score is not None and not scale.has(score):
+        score, fault = None, f"its reward {score:g} is not between {scale.low:g} and {scale.high:g}"
+    notes = [f"note: {line}" for line in verdict.notes]
+    if score is not None and not scale.is_plain:
+        notes.append(f"note: {score:g} of the range from {scale.low:g} to {scale.high:g} was mapped onto 0 to 1")
+    faults = [f"verifier_error: {fault}"] if score is None else []
+    tag = ErrorTag(category="verifier_error", description=fault, source=ErrorSource.MECHANICAL)
+    return EvaluationResult(
+        reward=0.0 if score is None else scale.reward(score),
+        validity=ValidityCheck(
+            output_parseable=True, schema_valid=True, verifier_completed=score is not None, errors=faults + notes
+        ),
+        breakdown=dict(verdict.parts) or None,
+        error_taxonomy=[tag] if score is None else None,
+    )
+
+
+# Means: ours beside the stored one.
+
+
+@dataclass(frozen=True, slots=True)
+class CountedTrial:
+    """One trial in both ways of counting: `there` as its source does, `here` as we do; None if it is in no mean."""
+
+    task: str
+    there: float | None
+    here: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One difference between two ways of counting, and by how much it changes the mean."""
+
+    text: str
+    change: float
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """The mean of one agent as it was stored, and as it is here; None where there is none."""
+
+    agent: str
+    stored: float | None
+    mean: float | None
+    trials: int
+    scored: int
+    tasks: int
+    reasons: Sequence[Reason] = ()
+
+
+def compare_means(agent: str, stored: float | None, trials: Sequence[CountedTrial], rule: str, scale: str) -> Means:
+    """Both means of an agent's trials. `rule` says how the source counts, `scale` how rewards were mapped, if so."""
+    judged = [trial for trial in trials if trial.here is not None]
+    mean = mean_over_tasks((trial.task, trial.here) for trial in trials)
+    reasons: list[Reason] = []
+    if stored is not None and mean is not None:
+        reasons = _reasons(stored, mean, trials, rule, scale)
+    return Means(agent, stored, mean, len(trials), len(judged), len({trial.task for trial in judged}), reasons)
+
+
+def _reasons(stored: float, mean: float, trials: Sequence[CountedTrial], rule: str, scale: str) -> list[Reason]:
+    """From the stored mean to ours, one step after the other."""
+    judged = [trial for trial in trials if trial.here is not None]
+    unjudged = [trial for trial in trials if trial.here is None and trial.there is not None]
+    named = f"{len(unjudged):,} trials without a verdict are" if len(unjudged) != 1 else "1 trial without a verdict is"
+    steps = [
+        ("the stored mean is not that of these trials by its own rule", mean_of(trial.there for trial in trials)),
+        (f"{named} in no mean here; {rule}", mean_of(trial.there for trial in judged)),
+        (scale, mean_of(trial.here for trial in judged)),
+        ("tasks weigh the same here, however many of their trials were judged", mean),
+    ]
+    found, before = [], stored
+    for text, after in steps:
+        if after is not None and abs(after - before) > _SAME:
+            found.append(Reason(text, after - before))
+        before = before if after is None else after
+    return found
+
+
+# Jobs.
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +223,14 @@ class _Plan:
     @property
     def titles(self) -> dict[ForeignAgent, str]:
         """What the job calls each agent: its name, with model and version where others have the same."""
+        longer = {
+            agent: [" ".join(named[:length]) for length in range(1, len(named) + 1)]
+            for agent in self.agents
+            if (named := [each for each in (agent.name, agent.model, agent.version) if each])
+        }
         found: dict[ForeignAgent, str] = {}
-        for agent in self.agents:
-            named = [agent.name, *(each for each in (agent.model, agent.version) if each)]
-            titles = [" ".join(named[:length]) for length in range(1, len(named) + 1)]
-            others = {
-                " ".join([other.name, *(each for each in (other.model, other.version) if each)][:length])
-                for other in self.agents
-                if other != agent
-                for length in range(1, 4)
-            }
+        for agent, titles in longer.items():
+            others = {title for other, known in longer.items() if other != agent for title in known}
             found[agent] = next((title for title in titles if title not in others), titles[-1])
         return _numbered(found)
 
@@ -187,20 +345,16 @@ def _write(store: JobStore, source: ForeignSource, plan: _Plan, options: ImportO
             with ExitStack() as stack:
                 commits = []
                 for trial in some:
-                    key = trial.task.id, trial.agent
-                    made[key] += 1
-                    place = JobPlace(
-                        store.file.spec.name, store.file.id, titles[trial.agent], made[key], options.pass_threshold
-                    )
-                    commits.append(_draft(stack, store, trial, place, options.scale))
+                    made[key := (trial.task.id, trial.agent)] += 1
+                    record = _record(trial, store.file, titles[trial.agent], made[key], options)
+                    commits.append(_draft(stack, store, trial, record))
                 commit_together(commits)
             for commit in commits:
                 if commit.error:
                     raise commit.error
 
 
-def _draft(stack: ExitStack, store: JobStore, trial: ForeignTrial, place: JobPlace, scale: RewardRange) -> Commit:
-    record = record_of(trial, place, scale)
+def _draft(stack: ExitStack, store: JobStore, trial: ForeignTrial, record: TrialRecord) -> Commit:
     draft = stack.enter_context(store.draft(record.trial_id))
     with storing(draft.path), CallLog(draft.path) as log:
         for call in trial.calls:
@@ -230,3 +384,24 @@ def _numbered(titles: dict[ForeignAgent, str]) -> dict[ForeignAgent, str]:
         seen[title] += 1
         found[agent] = title if seen[title] == 1 else f"{title} #{seen[title]}"
     return found
+
+
+# Whose results a folder or file holds.
+
+_EXPECTED = f"a folder with {RESULTS} (verifiers), or with folders that have a {RESULT} (Harbor)"
+
+
+def open_source(path: Path, form: SourceFormat | Literal["auto"] = "auto") -> ForeignSource:
+    """The results at a path; `auto` looks what is there. Raises ImportSourceError."""
+    folder = path.parent if path.name in (RESULTS, RESULT) and path.is_file() else path
+    if not folder.is_dir():
+        what = "is a file" if folder.exists() else "is not there"
+        raise ImportSourceError(f"{path}: {what}, expected {_EXPECTED}")
+    try:
+        if form == "verifiers" or (form == "auto" and (folder / RESULTS).is_file()):
+            return VerifiersResults(folder)
+        if form == "harbor" or has_trials(folder):
+            return HarborResults(folder)
+    except OSError as error:
+        raise ImportSourceError(f"{path}: cannot be read: {error.strerror or error}") from error
+    raise ImportSourceError(f"{path}: holds no results, expected {_EXPECTED}")

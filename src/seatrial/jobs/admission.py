@@ -1,4 +1,7 @@
-"""Who may start, and when: so many trials at once, so much declared memory, so many sandboxes being made."""
+"""Who may start, and when: so many trials at once, so much declared memory, so many sandboxes being made.
+
+And what this machine has: processors and memory.
+"""
 
 import asyncio
 import os
@@ -15,8 +18,12 @@ _CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory
 
 
 def cores() -> int:
-    """How many processors this process may use."""
     return len(os.sched_getaffinity(0))
+
+
+def usual_slots() -> int:
+    """How many trials run at once where nobody says so: they wait for models and clocks more than they compute."""
+    return max(4, cores())
 
 
 def machine_memory_mb() -> int:
@@ -103,7 +110,6 @@ class LimitedStarts:
         await self._backend.__aexit__(kind, error, trace)
 
     async def probe(self) -> Capabilities:
-        """What the backend can do."""
         return await self._backend.probe()
 
     async def create(self, spec: SandboxSpec) -> Sandbox:

@@ -1,31 +1,36 @@
-"""The doors to jobs, for the command line and for scripts: prepare, resume, run, judge again; or all in one call."""
+"""Every operation on jobs, for the command line and for scripts: prepare, resume, run, judge again; or all in one call.
+
+What is checked before a job starts is in `prepare.py`, how its trials are carried out in `carry_out.py`.
+"""
 
 import datetime as dt
 import itertools
 import re
-from collections.abc import Sequence
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from seatrial.agents.api import make_agent
 from seatrial.concurrency import complete
 from seatrial.errors import UsageError
-from seatrial.jobs.agents import locked_agent
+from seatrial.jobs.checks import check_images, check_variables, locked_agent
 from seatrial.jobs.engine import JobOutcome, make_engine
-from seatrial.jobs.interrupts import one_interrupt
-from seatrial.jobs.machinery import open_machinery
-from seatrial.jobs.models import check_model, with_upstream
-from seatrial.jobs.plan import trial_id
-from seatrial.jobs.prepare import PreparedJob, prepare_job, prepare_resume
-from seatrial.jobs.strangers import check_images
-from seatrial.jobs.variables import check_variables
+from seatrial.jobs.machinery import check_model, open_machinery, with_upstream
+from seatrial.jobs.prepare import PreparedJob, prepare_job
+from seatrial.jobs.resume import prepare_resume
+from seatrial.model.base import trial_id
+from seatrial.model.events import unobserved
 from seatrial.model.job import AgentOptions, JobSpec, ModelOptions, RunOptions, TrialOptions
+from seatrial.model.loaded_task import Task
 from seatrial.model.record import TrialRecord
-from seatrial.model.task import Task
-from seatrial.sandbox.scratch import Scratch, sweep_scratch
-from seatrial.tasks.digest import digest_folder
+from seatrial.sandbox.runs import Scratch, sweep_scratch
+from seatrial.tasks.layout import digest_folder
 from seatrial.tasks.load import load_task
-from seatrial.trial.events import Observer, unobserved
+from seatrial.trial.events import Observer
 from seatrial.trial.run import run_trial as run_one
 from seatrial.trial.spec import TrialSpec
 
@@ -45,7 +50,6 @@ __all__ = [
     "run_prepared",
     "run_trial",
 ]
-
 Agents = str | AgentOptions | Sequence[str | AgentOptions]
 _USUAL_TRIAL = TrialOptions()
 _NO_MODEL = ModelOptions()
@@ -62,17 +66,19 @@ async def run_prepared(job: PreparedJob, observe: Observer = unobserved) -> JobO
     if not job.trials:
         finished = len(job.earlier)
         return JobOutcome(job.store, finished, finished, 0, "complete")
+    from seatrial.jobs.carry_out import carry_out  # noqa: PLC0415 - what only prepares a job does without
+
     with job.store.lock(), one_interrupt():
         await sweep_scratch()
         try:
-            return await make_engine(job.store.file.spec.run).run(job, observe)
+            return await carry_out(job, make_engine(job.store.file.spec.run), observe)
         except UsageError:
             if job.is_new:
                 job.store.discard()
             raise
 
 
-def run_job(  # noqa: PLR0913 - all that can be said of a job
+def run_job(
     tasks: Path | str | Sequence[Path | str],
     agent: Agents = "oracle",
     *,
@@ -166,3 +172,31 @@ def job_name(folder: Path) -> str:
 def _agents(agents: Agents) -> tuple[AgentOptions, ...]:
     chosen = [agents] if isinstance(agents, str | AgentOptions) else agents
     return tuple(AgentOptions(name=each) if isinstance(each, str) else each for each in chosen)
+
+
+# The first Ctrl-C ends a job; impatient ones after it must not spoil the tidying up.
+
+
+@contextmanager
+def one_interrupt() -> Iterator[None]:
+    """Let only the first SIGINT of this block through to whoever handles it.
+
+    A second one would raise in the middle of whatever the event loop does just then, such as removing a sandbox.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+    seen = 0
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal seen
+        seen += 1
+        if seen == 1:
+            before(number, frame)
+
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

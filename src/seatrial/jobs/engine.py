@@ -1,18 +1,18 @@
-"""Engine: what carries a prepared job out, on this machine or on many. The store decides what counts.
+"""Engine: where a prepared job is carried out, on this machine or on many. The store decides what counts.
 
-An engine says where trials run (`jobs/places.py`). Queue, budgets, retries and records are the same for all of them
+An engine says where trials run (`jobs/places.py`). Budgets, retries and records are the same for all of them
 (`jobs/carry_out.py`).
 """
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from inspect import iscoroutinefunction
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, cast, runtime_checkable
 
 from seatrial.errors import UsageError
-from seatrial.jobs.queue import Stop
 from seatrial.model.job import RunOptions, TrialOptions
 from seatrial.model.record import TrialRecord
 from seatrial.plugins import load_plugin, plugin_names
@@ -21,10 +21,12 @@ from seatrial.trial.events import Observer
 from seatrial.trial.spec import TrialSpec
 
 if TYPE_CHECKING:
-    from seatrial.jobs.places import Places
+    from seatrial.jobs.places import JobPlaces, Places
     from seatrial.jobs.prepare import PreparedJob
 
 ENTRY_POINTS = "seatrial.engines"
+
+Stop = Literal["complete", "trial budget", "wall budget", "agent warnings"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +45,12 @@ class JobOutcome:
 
 
 class Engine(Protocol):
-    """Carries out one job."""
+    """Has places for the trials of one job."""
 
-    async def run(self, job: "PreparedJob", observe: Observer) -> JobOutcome:
-        """Run the trials that have no record yet.
+    def open(self, job: "PreparedJob", observe: Observer) -> "AbstractAsyncContextManager[JobPlaces]":
+        """Places for the trials that have no record yet, for the length of a block.
 
-        Raises UsageError when it turns out before the first trial that the job cannot be done as asked, and otherwise
-        as `carry_out` does. When cancelled, what runs is torn down, and the job can be resumed.
+        Raises UsageError when it turns out that the job cannot be done as asked, and TrialError when no sandbox starts.
         """
         ...
 
@@ -105,8 +106,12 @@ def make_engine(options: RunOptions) -> Engine:
     except Exception as error:  # a stranger's plug-in may fail in any way
         name = type(error).__name__
         raise UsageError(f"the engine {options.engine!r} cannot be made: {name}: {error}") from error
-    if not callable(getattr(made, "run", None)):
-        raise UsageError(f"the engine {options.engine!r} is {made!r}, expected a seatrial.jobs.engine.Engine")
+    opened = getattr(made, "open", None)
+    if not callable(opened) or iscoroutinefunction(opened):
+        raise UsageError(
+            f"the engine {options.engine!r} is a {type(made).__name__}, expected a seatrial.jobs.engine.Engine, whose "
+            "`open` is an async context manager that yields places; engines of earlier versions had `run` instead"
+        )
     return made
 
 

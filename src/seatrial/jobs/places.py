@@ -1,68 +1,68 @@
-"""Where trials run: this machine, or the nodes of a cluster. A place is had for one try of one trial."""
+"""Where trials run: this machine, or the nodes of a cluster. A place is had for one try of one trial.
 
-from collections.abc import AsyncIterator
+The protocols are for all engines; this machine's own places are here too. Nodes are in `ray/pool.py`.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from seatrial.jobs.admission import Admission
+from seatrial.jobs.admission import Admission, machine_memory_mb
 from seatrial.model.job import TrialOptions
+from seatrial.model.loaded_task import Task
 from seatrial.model.record import TrialRecord
-from seatrial.model.task import Task
 from seatrial.trial.events import Observer
-from seatrial.trial.machinery import Machinery
-from seatrial.trial.run import run_trial
 from seatrial.trial.spec import TrialSpec
 
+RunTrial = Callable[[TrialSpec, Path, Observer], Awaitable[TrialRecord]]
+"""Runs a trial, whose files end up in the folder, on this machine. What it raises is recorded as a failure."""
 
-class TrialPlace(Protocol):
-    """Room for one try. `node` names the machine where it is one of several."""
 
-    @property
-    def node(self) -> str | None:
-        """The machine's name, None for the one we are on."""
-        ...
+@dataclass(frozen=True, slots=True)
+class TrialPlace:
+    """Room for one try."""
 
-    async def run(self, spec: TrialSpec, folder: Path, observe: Observer) -> TrialRecord:
-        """Run the trial; its files end up in `folder`, on this machine.
-
-        What it raises is taken for a bug and recorded as a failure.
-        """
-        ...
+    run: RunTrial
+    node: str | None = None
+    """The machine's name, None for the one we are on."""
 
 
 class Places(Protocol):
-    """All the room that a run has."""
-
-    @property
-    def slots(self) -> int:
-        """How many trials can run at once."""
-        ...
+    """All the room that there is."""
 
     def place(self, spec: TrialSpec, avoid: frozenset[str]) -> AbstractAsyncContextManager[TrialPlace]:
         """Room for one try, as soon as there is some; on nodes in `avoid` only where there are no others."""
         ...
 
 
-@dataclass(frozen=True, slots=True)
+class JobPlaces(Places, Protocol):
+    """All the room that a run of a job has."""
+
+    @property
+    def slots(self) -> int:
+        """How many trials can run at once."""
+        ...
+
+    @property
+    def at_once(self) -> int:
+        """How many trials may run or wait for a place at once."""
+        ...
+
+
 class LocalPlaces:
     """This machine. Trials wait for a slot, and for the memory that their tasks declare."""
 
-    machinery: Machinery
-    admission: Admission
-    slots: int
-    node: None = None
+    def __init__(self, run: RunTrial, slots: int, memory_mb: int | None = None) -> None:
+        self.slots = self.at_once = slots
+        self._place = TrialPlace(run)
+        self._admission = Admission(slots, machine_memory_mb() if memory_mb is None else memory_mb)
 
     @asynccontextmanager
     async def place(self, spec: TrialSpec, avoid: frozenset[str]) -> AsyncIterator[TrialPlace]:
-        """Room on this machine."""
-        async with self.admission.place(memory_of(spec.task, spec.options)):
-            yield self
-
-    async def run(self, spec: TrialSpec, folder: Path, observe: Observer) -> TrialRecord:
-        """Run the trial here."""
-        return await run_trial(spec, self.machinery, folder, observe)
+        async with self._admission.place(memory_of(spec.task, spec.options)):
+            yield self._place
 
 
 def memory_of(task: Task, options: TrialOptions) -> int:

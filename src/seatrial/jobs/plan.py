@@ -5,10 +5,12 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from seatrial.model.job import AgentOptions, LeftOut
-from seatrial.model.trial_ids import trial_id, trial_stem
-
-__all__ = ["LeftOutCount", "TrialPlan", "count_left_out", "plan_trials", "trial_id"]
+from seatrial.model.base import trial_stem
+from seatrial.model.job import (
+    AgentOptions,
+    JobFile,
+    LeftOut,
+)
 
 _NAMED = 3
 
@@ -80,3 +82,16 @@ def count_left_out(entries: Iterable[LeftOut]) -> tuple[LeftOutCount, ...]:
         for group in groups.values()
         for first in group[:1]
     )
+
+
+def plan_rest(file: JobFile, finished: Collection[str] = ()) -> list[TrialPlan]:
+    """All trials of a job but those that are finished."""
+    spec = file.spec
+    without = {(entry.task, entry.agent) for entry in file.left_out if entry.agent is not None}
+    ids = [task.id for task in file.tasks]
+    return plan_trials(ids, spec.agents, spec.attempts, spec.run.shuffle_seed, without=without, finished=finished)
+
+
+def remaining(planned: Sequence[TrialPlan], finished: Collection[str]) -> list[TrialPlan]:
+    """The planned trials that have no record yet, in their order."""
+    return [plan for plan in planned if plan.trial_id not in finished]

@@ -14,22 +14,22 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from seatrial.agents.api import AgentLaunch, is_reference, make_agents
+from seatrial.agents.command_line import needed_by
 from seatrial.agents.environ import agent_variables
-from seatrial.agents.shell_line import needed_by
 from seatrial.errors import AgentUnfitError, BakeError, PreflightError, TrialError, UsageError
 from seatrial.jobs.attempt import trial_spec
 from seatrial.jobs.plan import TrialPlan
 from seatrial.jobs.prepare import PreparedJob
-from seatrial.model.model_names import name_at
-from seatrial.model.task import Task
+from seatrial.model.base import name_at
+from seatrial.model.events import Notice, unobserved
+from seatrial.model.loaded_task import Task
 from seatrial.sandbox.api import ExecSpec
-from seatrial.sandbox.scratch import Scratch
-from seatrial.trial.events import Notice, Observer, unobserved
+from seatrial.sandbox.runs import Scratch
+from seatrial.trial.events import Observer
 from seatrial.trial.log import TrialLog
-from seatrial.trial.machinery import Machinery
 from seatrial.trial.place import agent_image
 from seatrial.trial.rounds import rounds_of
-from seatrial.trial.spec import TrialSpec
+from seatrial.trial.spec import Machinery, TrialSpec
 from seatrial.trial.steps import Turn, open_trial
 
 if TYPE_CHECKING:  # an HTTP server and client, which most jobs do without
@@ -109,7 +109,7 @@ async def preflight(plan: PreflightPlan, machinery: Machinery, tell: Observer) -
 
 
 async def _try_model(upstream: "Upstream", name: str | None, model: str | None, tell: Observer) -> None:
-    from seatrial.gateway.upstreams.tiny_call import try_upstream  # noqa: PLC0415 - an HTTP client
+    from seatrial.gateway.upstreams.provider import try_upstream  # noqa: PLC0415 - an HTTP client
 
     tried = await try_upstream(upstream, model)
     asked = f"the model {model!r}" if model else "its list of models"

@@ -1,50 +1,40 @@
-"""From what was asked for to a job that can be carried out: a new one, or one that is gone on with."""
+"""From what was asked for to a job that can be carried out: a new one, or one that is resumed.
 
+`prepare_job`, `prepare_resume` and, for rollouts of an environment, `prepare_rollouts` check all that can be checked
+before anything starts, and make or change the job's folder. Which tasks a job has is chosen in `select.py`; the single
+checks are in `checks.py`. Nothing here starts a sandbox.
+"""
+
+import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 
 from seatrial.agents.api import make_agents
 from seatrial.backends.named import check_backend
 from seatrial.errors import JobError
-from seatrial.jobs.agent_notices import agent_notices
-from seatrial.jobs.agents import changed_agents, with_locked_agents
-from seatrial.jobs.continuing import (
-    extend_job,
-    plan_rest,
-    refuse_differences,
-    set_failures_aside,
-    set_uncounted_aside,
-    set_warned_aside,
-)
+from seatrial.jobs.checks import agent_notices, check_images, check_variables, with_locked_agents
 from seatrial.jobs.engine import check_engine
-from seatrial.jobs.fitness import choose_tasks, left_out_notices, nothing_to_run
-from seatrial.jobs.lock import lock_task, make_job_file
-from seatrial.jobs.models import check_model, model_notices, with_upstream
-from seatrial.jobs.plan import TrialPlan
-from seatrial.jobs.resume import changed_tasks, compare_specs, extensions
-from seatrial.jobs.select import select_tasks
-from seatrial.jobs.strangers import check_images
-from seatrial.jobs.trust import require_own
-from seatrial.jobs.variables import check_variables
-from seatrial.model.config import TaskConfig
-from seatrial.model.job import JobSpec, LockedTask
-from seatrial.model.task import Task
-from seatrial.sandbox.ca_file import client_trust
+from seatrial.jobs.machinery import check_model, model_notices, with_upstream
+from seatrial.jobs.plan import TrialPlan, plan_rest
+from seatrial.jobs.select import choose_tasks, left_out_notices, nothing_to_run, select_tasks
+from seatrial.model.job import (
+    Driver,
+    JobFile,
+    JobSpec,
+    LeftOut,
+    LockedTask,
+)
+from seatrial.model.loaded_task import Task
+from seatrial.model.task import TaskConfig
+from seatrial.sandbox.trust import client_trust
 from seatrial.store.index import TrialEntry
-from seatrial.store.job_file import ensure_free
-from seatrial.store.job_store import JobStore
+from seatrial.store.job_store import JobStore, ensure_free, new_job_id
 from seatrial.store.seal import key_path
-from seatrial.tasks.digest import digest_folder
-from seatrial.tasks.load import read_folder
+from seatrial.tasks.layout import TaskFiles, digest_folder
+from seatrial.tasks.load import labels_of
 from seatrial.tasks.outline import TaskOutline
-
-_DRIVEN_ELSEWHERE = {
-    "environment": "these are rollouts of an environment; only a program with it can go on with them: "
-    "evaluate(…, save_to=FOLDER, resume=True)",
-    "import": "was imported, and only the program that ran it can go on with it; import its results again then",
-}
-"""Why a job of another driver than `seatrial run` cannot be resumed here."""
 
 
 class TasksOnDemand(Mapping[str, Task]):
@@ -68,17 +58,16 @@ class TasksOnDemand(Mapping[str, Task]):
 
 @dataclass(frozen=True, slots=True)
 class PreparedJob:
-    """A job with the trials that are to be run, the tasks they need, and what the user should know.
-
-    `earlier` are the trials that were finished before. A job that `is_new` has just been made.
-    """
+    """A job with the trials that are to be run, the tasks they need, and what the user should know."""
 
     store: JobStore
     trials: list[TrialPlan]
     tasks: Mapping[str, Task]
     notices: list[str] = field(default_factory=list)
     earlier: Sequence[TrialEntry] = ()
+    """The trials that were finished before."""
     is_new: bool = False
+    """Whether it has just been made."""
 
     def needed_tasks(self) -> Iterator[Task]:
         """The tasks of the trials that are to be run, each once."""
@@ -92,13 +81,9 @@ def prepare_job(spec: JobSpec, folder: Path) -> PreparedJob:
     a task, an agent or backend does not exist.
     """
     ensure_free(folder)
-    asked = with_locked_agents(_with_whole_paths(spec))
-    spec = _with_upstream(asked)
-    check_backend(spec.trial.backend)
-    check_engine(spec.run)
-    _check_ca_file(spec)
-    check_model(spec.model, spec.agents)
-    make_agents(spec.agents)
+    asked = with_locked_agents(with_whole_paths(spec))
+    spec = with_named_upstream(asked)
+    check_spec(spec)
     selection = select_tasks(spec)
     choice = choose_tasks(selection, spec)
     if not choice.needed:
@@ -109,12 +94,12 @@ def prepare_job(spec: JobSpec, folder: Path) -> PreparedJob:
     left_out = (*selection.unreadable, *choice.left_out)
     locked = (lock_task(task, selection.files.get(task.root)) for task in choice.fit)
     store = JobStore.create(folder, make_job_file(spec, locked, left_out))
-    told = [*selection.notices, *left_out_notices(choice.left_out), *_image_notices(configs.values(), spec)]
-    about_agents = agent_notices(spec.agents, choice.needed, spec.trial)
     notices = [
-        *told,
+        *selection.notices,
+        *left_out_notices(choice.left_out),
+        *_image_notices(configs.values(), spec),
         *denied,
-        *about_agents,
+        *agent_notices(spec.agents, choice.needed, spec.trial),
         *_upstream_notices(asked, spec),
         *model_notices(spec),
         *_seal_notices(store),
@@ -122,57 +107,7 @@ def prepare_job(spec: JobSpec, folder: Path) -> PreparedJob:
     return PreparedJob(store, plan_rest(store.file), TasksOnDemand(selection.tasks), notices, is_new=True)
 
 
-def prepare_resume(
-    folder: Path,
-    *,
-    spec: JobSpec | None = None,
-    extend: bool = False,
-    retry_failed: bool = False,
-    retry_warned: bool = False,
-    trust_job: bool = False,
-) -> PreparedJob:
-    """The rest of a job. Without a spec it is the stored one; with one, it must mean the same, or more with `extend`.
-
-    `retry_failed` has trials that the machinery failed run again, `retry_warned` all whose agent never really ran,
-    whatever their reward. Only tasks with trials left are loaded. Raises
-    JobError that lists every difference when the spec or a task is not what it was, and one that lists what the job
-    does when somebody else made it: `trust_job` is the user's word for all of that, and is remembered.
-    """
-    store = JobStore.open(folder)
-    if store.file.driver != "job":
-        raise JobError(f"{folder}: {_DRIVEN_ELSEWHERE[store.file.driver]}")
-    if not trust_job:
-        require_own(store)
-    elif not store.is_own:
-        store.make_own()
-    notices: list[str] = []
-    if spec is not None:
-        notices = _take_over(store, _with_upstream(with_locked_agents(_with_whole_paths(spec))), extend=extend)
-    if retry_failed:
-        notices += set_failures_aside(store)
-    if retry_warned:
-        notices += set_warned_aside(store)
-    census = store.census()
-    trials = plan_rest(store.file, {entry.trial_id for entry in census.entries})
-    needed = {plan.task_id for plan in trials}
-    tasks = _load_locked(folder, [task for task in store.file.tasks if task.id in needed])
-    if trials:
-        spec = store.file.spec
-        check_backend(spec.trial.backend)
-        check_engine(spec.run)
-        _check_ca_file(spec)
-        check_model(spec.model, spec.agents)
-        make_agents(spec.agents)
-        refuse_differences(folder, changed_agents({plan.agent.title: plan.agent for plan in trials}.values()))
-        check_images(tasks.values(), spec.trial)
-        configs = {task.id: task.config for task in tasks.values()}
-        left_out = store.file.left_out
-        notices += check_variables(configs, spec.agents, spec.trial, spec.model.upstream, left_out=left_out)
-    notices += set_uncounted_aside(store, census)
-    return PreparedJob(store, trials, TasksOnDemand(tasks), notices, census.entries)
-
-
-def _with_upstream(spec: JobSpec) -> JobSpec:
+def with_named_upstream(spec: JobSpec) -> JobSpec:
     return spec.model_copy(update={"model": with_upstream(spec.model, spec.agents)})
 
 
@@ -206,48 +141,45 @@ def _image_notices(configs: Iterable[TaskConfig], spec: JobSpec) -> list[str]:
     return [f"tasks name the {image} {named}; they run on this machine's own system, which is not reproducible"]
 
 
-def _check_ca_file(spec: JobSpec) -> None:
+def check_spec(spec: JobSpec) -> None:
+    """Raise UsageError for what no job can be done with, whatever its tasks are."""
+    check_backend(spec.trial.backend)
+    check_engine(spec.run)
     if spec.trial.ca_file:
         client_trust(spec.trial.ca_file)
+    check_model(spec.model, spec.agents)
+    make_agents(spec.agents)
 
 
-def _with_whole_paths(spec: JobSpec) -> JobSpec:
+def with_whole_paths(spec: JobSpec) -> JobSpec:
     """The spec with paths that mean the same wherever one stands when the job is resumed."""
     return spec.model_copy(update={"tasks": tuple(str(Path(path).absolute()) for path in spec.tasks)})
 
 
-def _take_over(store: JobStore, spec: JobSpec, *, extend: bool) -> list[str]:
-    """Make the given spec the job's own if it may be. Returns what the user should know."""
-    old = store.file
-    more = extensions(old.spec, spec)
-    refuse_differences(store.path, compare_specs(old.spec, spec))
-    if not more:
-        # How it is carried out is this run's business only, so it is not written down.
-        store.file = old.model_copy(update={"spec": spec})
-        return []
-    if not extend:
-        refuse_differences(store.path, more, "add to the job by `--extend`, or resume without options")
-    selection = select_tasks(spec, {Path(task.root): task.id for task in old.tasks})
-    locked = {task.id: lock_task(task, selection.files.get(task.root)) for task in selection.tasks.values()}
-    now = {task.id: locked[task.id].digest if task.id in locked else None for task in old.tasks}
-    refuse_differences(store.path, changed_tasks(old.tasks, now))
-    choice = choose_tasks(selection, spec, old)
-    stays = [entry for entry in old.left_out if entry.agent is not None]
-    left_out = (*stays, *selection.unreadable, *choice.left_out)
-    added = extend_job(store, spec, (locked[task.id] for task in choice.fit), left_out)
-    lines = [*more, *([f"new tasks: {added}"] if added else [])]
-    return [*selection.notices, *(f"extended: {line}" for line in lines), *left_out_notices(choice.left_out)]
+# The lock of a job: exactly which content of which task it is about.
 
 
-def _load_locked(folder: Path, locked: Sequence[LockedTask]) -> dict[str, TaskOutline]:
-    tasks: dict[str, TaskOutline] = {}
-    digests: dict[str, str | None] = {}
-    for task in locked:
-        found = read_folder(Path(task.root), task.id)
-        if isinstance(found, TaskOutline):
-            tasks[task.id] = found
-            digests[task.id] = digest_folder(found.root)
-        else:
-            digests[task.id] = None
-    refuse_differences(folder, changed_tasks(locked, digests))
-    return tasks
+def lock_task(task: Task | TaskOutline, files: TaskFiles | None = None) -> LockedTask:
+    """A task with the digest of its folder as it is now; `files` are those just found there."""
+    try:
+        digest = digest_folder(task.root, files)
+    except FileNotFoundError:  # such as what an editor keeps there for a moment
+        digest = digest_folder(task.root)
+    return LockedTask(id=task.id, name=task.name, root=str(task.root), digest=digest, labels=labels_of(task.config))
+
+
+def make_job_file(
+    spec: JobSpec,
+    tasks: Iterable[LockedTask],
+    left_out: Iterable[LeftOut] = (),
+    driver: Driver = "job",
+) -> JobFile:
+    return JobFile(
+        seatrial_version=version("seatrial"),
+        created_at=dt.datetime.now(dt.UTC),
+        spec=spec,
+        tasks=tuple(tasks),
+        left_out=tuple(left_out),
+        driver=driver,
+        id=new_job_id(),
+    )

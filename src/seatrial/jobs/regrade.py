@@ -6,37 +6,33 @@ not at all, and gone on with by the same command. A trial that cannot be judged 
 
 import shlex
 from collections.abc import AsyncIterator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from seatrial.concurrency import side_by_side
+from seatrial.concurrency import run_all
 from seatrial.errors import JobError, StoreError, TrialError, UsageError
-from seatrial.jobs.admission import Admission, cores, machine_memory_mb
-from seatrial.jobs.attempt import TryOptions, settle, shielded, trial_spec
-from seatrial.jobs.breaker import Breaker
-from seatrial.jobs.interrupts import one_interrupt
-from seatrial.jobs.keeping import OpenTry
-from seatrial.jobs.local import LEAST_CONCURRENT, affordable
+from seatrial.jobs.admission import usual_slots
+from seatrial.jobs.api import one_interrupt
+from seatrial.jobs.attempt import run_with_retries, shielded, trial_spec
+from seatrial.jobs.carry_out import Breaker
+from seatrial.jobs.keeping import HostCapacity, OpenTry, StoreKeeper, Writer
+from seatrial.jobs.local import affordable
 from seatrial.jobs.machinery import open_machinery
-from seatrial.jobs.places import TrialPlace, memory_of
+from seatrial.jobs.places import LocalPlaces
 from seatrial.jobs.regrade_plan import PreparedRegrade
-from seatrial.jobs.room import Room
-from seatrial.jobs.writer import Writer
+from seatrial.model.events import unobserved
 from seatrial.model.record import TrialRecord
 from seatrial.sandbox.host.watch import host_watch
-from seatrial.sandbox.scratch import sweep_scratch
-from seatrial.store.draft import Commit, Draft
+from seatrial.sandbox.runs import sweep_scratch
+from seatrial.store.drafts import revision_name
 from seatrial.store.index import TrialEntry
-from seatrial.store.job_store import JobStore
-from seatrial.store.open_regrade import begin_regrade, end_regrade
-from seatrial.store.revisions import revision_name
-from seatrial.trial.events import Event, Notice, Observer, TrialFinished, TrialPassedOver, notices_once, unobserved
-from seatrial.trial.kept import KeptTrial
+from seatrial.store.job_store import JobStore, begin_regrade, end_regrade
+from seatrial.trial.events import Event, Observer, TrialFinished, TrialPassedOver, notices_once
 from seatrial.trial.log import failed_record
-from seatrial.trial.machinery import Machinery
 from seatrial.trial.regrade import RegradeSpec, regrade_trial
-from seatrial.trial.spec import TrialSpec
+from seatrial.trial.repeats import KeptTrial
+from seatrial.trial.spec import Machinery, TrialSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,32 +72,29 @@ async def run_regrade(job: PreparedRegrade, observe: Observer = unobserved) -> R
 
 
 async def _carry_out(job: PreparedRegrade, tell: Observer) -> RegradeOutcome:
-    run = job.store.file.spec.run
-    say = f"`{shlex.join(('seatrial', 'regrade', str(job.store.path)))}`"
-    opened = open_machinery(job.options.backend, job.options, say=lambda line: tell(Notice(line)))
+    store, options = job.store, job.store.file.spec.run
+    go_on = f"`{shlex.join(('seatrial', 'regrade', str(store.path)))}`"
+    opened = open_machinery(job.options.backend, job.options, observe=tell)
     async with opened as machinery:
-        slots = affordable(job.asked.concurrent or run.concurrent or max(LEAST_CONCURRENT, cores()), tell)
-        with ExitStack() as stack:
-            stack.enter_context(host_watch().guarding(job.store.path))
-            room = Room(say, run.host_wait_sec, tell)
-            bench = RegradeBench(job, machinery, stack.enter_context(Writer()), room, slots)
-            crew = _RegradeCrew(
-                job, bench, TryOptions(bench, bench, room, _without_failures(tell), run.retries), tell, say
-            )
-            await side_by_side(crew.work, min(slots, len(job.trials)))
-    return RegradeOutcome(job.store, job.regrade.id, len(job.earlier) + crew.regraded, tuple(crew.passed_over))
+        slots = affordable(job.asked.concurrent or options.concurrent or usual_slots(), tell)
+        with host_watch().guarding(store.path), Writer() as writer:
+            host = HostCapacity(go_on, options.host_wait_sec, tell)
+            run = RegradeRun(job, machinery, StoreKeeper(store, writer, host), tell)
+            places, breaker = LocalPlaces(run.judge, slots), Breaker(go_on)
 
+            async def work(entry: TrialEntry) -> TrialRecord | None:
+                spec = run.begin(entry)
+                if spec is None:
+                    return None
+                return await run_with_retries(spec, places, run, host, run.observe, options.retries)
 
-def _without_failures(tell: Observer) -> Observer:
-    """An observer that is told of a trial whose judgement failed what that means: its record stays."""
+            def done(_: TrialEntry, record: TrialRecord | None) -> None:
+                if record is not None:
+                    run.end(record)
+                    breaker.note(record, slots)
 
-    def observe(event: Event) -> None:
-        if isinstance(event, TrialFinished) and event.record.failure:
-            tell(TrialPassedOver(event.record.trial_id, _reason(event.record.trial_id, event.record.failure.message)))
-        else:
-            tell(event)
-
-    return observe
+            await run_all(job.trials, work, slots, done)
+    return RegradeOutcome(store, job.regrade.id, len(job.earlier) + run.regraded, tuple(run.passed_over))
 
 
 def _reason(trial_id: str, message: str) -> str:
@@ -109,63 +102,74 @@ def _reason(trial_id: str, message: str) -> str:
     return message.removeprefix(f"{trial_id}: ")
 
 
-class _RegradeCrew:
-    """What workers share. Each judges one trial after the other."""
-
-    def __init__(
-        self, job: PreparedRegrade, bench: "RegradeBench", options: TryOptions, tell: Observer, go_on: str
-    ) -> None:
-        self._bench = bench
-        self._options = options
-        self._tell = tell
-        self._waiting = iter(job.trials)
-        self._breaker = Breaker(go_on)
-        self.regraded = 0
-        self.passed_over: list[PassedOver] = []
-
-    async def work(self) -> None:
-        for entry in self._waiting:
-            try:
-                spec = self._bench.begin(entry)
-            except (JobError, StoreError) as error:
-                reason = _reason(entry.trial_id, str(error))
-                self.passed_over.append(PassedOver(entry.trial_id, reason))
-                self._tell(TrialPassedOver(entry.trial_id, reason))
-                continue
-            record = await settle(self._options, spec)
-            assert record is not None  # noqa: S101 - nothing keeps it from starting
-            self._note(record)
-
-    def _note(self, record: TrialRecord) -> None:
-        self._bench.end(record.trial_id)
-        if failure := record.failure:
-            failed = record.trial_id not in self._bench.impossible
-            self.passed_over.append(PassedOver(record.trial_id, _reason(record.trial_id, failure.message), failed))
-        else:
-            self.regraded += 1
-        self._breaker.note(record, self._bench.slots)
-
-
 @dataclass(eq=False, slots=True)
-class RegradeBench:
-    """Where trials are judged again, as `settle` wants it: places on this machine, and a keeper of new revisions."""
+class RegradeRun:
+    """The trials that are being judged again, and what has become of the others."""
 
     job: PreparedRegrade
     machinery: Machinery
-    writer: Writer
-    room: Room
-    slots: int
-    node: None = None
-    impossible: set[str] = field(default_factory=set)
+    keeper: StoreKeeper
+    tell: Observer
+    regraded: int = 0
+    passed_over: list[PassedOver] = field(default_factory=list)
+    _under_way: dict[str, RegradeSpec] = field(default_factory=dict)
+    _impossible: set[str] = field(default_factory=set)
     """The trials that cannot be judged again, however often one tries."""
-    _admission: Admission = field(init=False)
-    _specs: dict[str, RegradeSpec] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self._admission = Admission(self.slots, machine_memory_mb())
+    def begin(self, entry: TrialEntry) -> TrialSpec | None:
+        """Take a trial up; None for one whose record cannot be read, which is passed over."""
+        try:
+            regrade = self._spec(entry)
+        except (JobError, StoreError) as error:
+            reason = _reason(entry.trial_id, str(error))
+            self.passed_over.append(PassedOver(entry.trial_id, reason))
+            self.tell(TrialPassedOver(entry.trial_id, reason))
+            return None
+        self._under_way[entry.trial_id] = regrade
+        return regrade.spec
 
-    def begin(self, entry: TrialEntry) -> TrialSpec:
-        """Take a trial up. Raises StoreError or JobError for one whose record cannot be read."""
+    def end(self, record: TrialRecord) -> None:
+        del self._under_way[record.trial_id]
+        if failure := record.failure:
+            failed = record.trial_id not in self._impossible
+            self.passed_over.append(PassedOver(record.trial_id, _reason(record.trial_id, failure.message), failed))
+        else:
+            self.regraded += 1
+
+    def observe(self, event: Event) -> None:
+        """Of a trial whose judgement failed, tell what that means: its record stays."""
+        if isinstance(event, TrialFinished) and event.record.failure:
+            trial_id = event.record.trial_id
+            event = TrialPassedOver(trial_id, _reason(trial_id, event.record.failure.message))
+        self.tell(event)
+
+    async def judge(self, spec: TrialSpec, folder: Path, observe: Observer) -> TrialRecord:
+        """Judge a trial again. What keeps that from being done is a failed record, which is never stored."""
+        regrade = replace(self._under_way[spec.trial_id], spec=spec)
+        try:
+            return await regrade_trial(regrade, self.machinery, folder, observe)
+        except UsageError as error:
+            self._impossible.add(spec.trial_id)
+            return failed_record(spec, error)
+        except TrialError as error:
+            return failed_record(spec, error)
+
+    @asynccontextmanager
+    async def open(self, trial_id: str) -> AsyncIterator[OpenTry]:
+        """A draft of the next revision, of which only one that was judged is kept. Raises StoreError."""
+        regrade = self._under_way[trial_id]
+        async with self.keeper.open(trial_id, regrade.revision) as opened:
+
+            async def keep(record: TrialRecord, *, counts: bool) -> None:
+                if record.failure is None:
+                    # How often this was tried is no matter of the trial's own tries.
+                    revision = record.model_copy(update={"tries": regrade.trial.record.tries})
+                    await opened.keep(revision, counts=counts)
+
+            yield OpenTry(opened.folder, keep)
+
+    def _spec(self, entry: TrialEntry) -> RegradeSpec:
+        """Raises StoreError or JobError for a trial whose record cannot be read."""
         job, store, task = self.job, self.job.store, self.job.tasks[entry.task_id]
         first, *later = store.revisions(entry.trial_id)
         if first.record.revision:
@@ -173,67 +177,13 @@ class RegradeBench:
         newest = later[-1].record if later else first.record
         spec = trial_spec(store.file, job.plans[entry.trial_id], task.task, task.digest)
         repeats = job.asked.repeats or job.options.verify_repeats
-        spec = replace(spec, options=job.options.model_copy(update={"verify_repeats": repeats}))
-        self._specs[entry.trial_id] = RegradeSpec(
+        return RegradeSpec(
             id=job.regrade.id,
             trial=KeptTrial(first.record, first.folder),
             parent=revision_name(entry.trial_id, newest.revision),
             revision=store.next_revision(entry.trial_id),
-            spec=spec,
+            spec=replace(spec, options=job.options.model_copy(update={"verify_repeats": repeats})),
             given=task.given,
             tests=str(job.asked.tests.absolute()) if job.asked.tests else None,
             options=job.asked.changes,
         )
-        return spec
-
-    def end(self, trial_id: str) -> None:
-        """Put a trial away."""
-        del self._specs[trial_id]
-
-    @asynccontextmanager
-    async def place(self, spec: TrialSpec, avoid: frozenset[str]) -> AsyncIterator[TrialPlace]:
-        """Room on this machine."""
-        async with self._admission.place(memory_of(spec.task, spec.options)):
-            yield self
-
-    async def run(self, spec: TrialSpec, folder: Path, observe: Observer) -> TrialRecord:
-        """Judge a trial again. What keeps that from being done is a failed record, which is never stored."""
-        regrade = self._specs[spec.trial_id]
-        try:
-            return await regrade_trial(replace(regrade, spec=spec), self.machinery, folder, observe)
-        except UsageError as error:
-            self.impossible.add(spec.trial_id)
-            return failed_record(spec, error)
-        except TrialError as error:
-            return failed_record(spec, error)
-
-    @asynccontextmanager
-    async def open(self, trial_id: str) -> AsyncIterator[OpenTry]:
-        """A draft of the next revision. Raises StoreError."""
-        regrade = self._specs[trial_id]
-        with ExitStack() as stack:
-            draft = await self.room.use(lambda: self._draft(stack, trial_id, regrade.revision))
-            yield _OpenRevision(self, draft, regrade)
-
-    async def _draft(self, stack: ExitStack, trial_id: str, revision: int) -> Draft:
-        return stack.enter_context(self.job.store.draft(trial_id, revision))
-
-
-@dataclass(frozen=True, slots=True)
-class _OpenRevision:
-    """One try of a revision. Only one that was judged is kept."""
-
-    bench: RegradeBench
-    draft: Draft
-    regrade: RegradeSpec
-
-    @property
-    def folder(self) -> Path:
-        return self.draft.path
-
-    async def keep(self, record: TrialRecord, *, counts: bool) -> None:
-        if record.failure is not None:
-            return
-        # How often this was tried is no matter of the trial's own tries.
-        revision = record.model_copy(update={"tries": self.regrade.trial.record.tries})
-        await self.bench.room.use(lambda: self.bench.writer.commit(Commit(self.draft, revision)))

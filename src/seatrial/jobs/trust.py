@@ -1,12 +1,16 @@
-"""Whose word a stored job is: one that this user did not make here is gone on with only if the user says so."""
+"""Whose word a stored job is: one that this user did not make here is resumed only if the user says so."""
 
 import shlex
 from collections.abc import Iterator
 
 from seatrial.errors import JobError
-from seatrial.model.job import AgentOptions, JobSpec, RunOptions
+from seatrial.model.job import (
+    AgentOptions,
+    JobSpec,
+    RunOptions,
+)
 from seatrial.store.job_store import JobStore
-from seatrial.tasks.environ import templates_in
+from seatrial.tasks.variables import templates_in
 
 
 def require_own(store: JobStore, command: str = "resume") -> None:

@@ -156,5 +156,4 @@ class AtifTrajectory(StrictModel):
 
 
 def atif_json(trajectory: AtifTrajectory) -> bytes:
-    """The file of a trajectory."""
     return trajectory.model_dump_json(exclude_none=True).encode() + b"\n"

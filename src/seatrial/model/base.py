@@ -1,13 +1,15 @@
-"""StrictModel, the base of every type, and the field types that keep stored JSON exact.
+"""StrictModel, the base of every type; the field types that keep stored JSON exact; names of models, ids of trials.
 
 A value of a StrictModel has passed its validators, however it was made: constructor, JSON, `model_copy`,
 `model_construct` or `copy`. That is what lets readers trust a stored record without checking it again.
 """
 
 import datetime as dt
+import hashlib
 import math
+import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
@@ -129,3 +131,67 @@ def plain(value: Any, depth: int = 0) -> Any:
     if isinstance(value, list):
         return [plain(item, depth + 1) for item in value]
     return value.isoformat() if isinstance(value, dt.date | dt.time) else value
+
+
+# Names of models, such as `openai/gpt-5`: whose a model is, and what its provider calls it.
+
+Provider = Literal["anthropic", "google", "openai"]
+
+_PREFIXES: dict[str, Provider] = {"anthropic": "anthropic", "google": "google", "gemini": "google", "openai": "openai"}
+_FAMILIES: tuple[tuple[re.Pattern[str], Provider], ...] = (
+    (re.compile(r"claude-"), "anthropic"),
+    (re.compile(r"gemini-"), "google"),
+    (re.compile(r"(?:gpt-|chatgpt-|codex-|o\d)"), "openai"),
+)
+_UPSTREAM = re.compile(r"(?:^|,)(anthropic|google|openai)(?:,|$)")
+
+
+def provider_of(model: str) -> Provider | None:
+    """Whose model it is, as far as its name says so; None where several may have it."""
+    prefix, slash, _ = model.partition("/")
+    if slash:
+        return _PREFIXES.get(prefix)
+    return next((provider for family, provider in _FAMILIES if family.match(model)), None)
+
+
+def plain_name(model: str) -> str:
+    """A model's name without that of its provider before it, as agents expect it."""
+    prefix, slash, name = model.partition("/")
+    return name if slash and prefix in _PREFIXES and name else model
+
+
+def name_at(model: str | None, upstream: str | None) -> str | None:
+    """What to call a model at an upstream: one that is a provider itself does not know its own name in it."""
+    found = _UPSTREAM.search(upstream or "")
+    prefix, slash, _ = (model or "").partition("/")
+    if model is None or found is None or not slash or _PREFIXES.get(prefix) != found[1]:
+        return model
+    return plain_name(model)
+
+
+# Ids of trials, which are also the names of their folders.
+
+_MAX_TASK, _MAX_AGENT = 120, 40  # with the rest they stay below 200 bytes; a file name may have 255
+_PLAIN_TASK = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9._-]{{0,{_MAX_TASK - 1}}}", re.ASCII)
+_PLAIN_AGENT = re.compile(rf"[A-Za-z0-9_-]{{1,{_MAX_AGENT}}}", re.ASCII)
+_ODD = re.compile(r"[^A-Za-z0-9_-]+", re.ASCII)
+
+
+def trial_stem(task_id: str, agent: str) -> tuple[str, str]:
+    """What stands before and after the attempt in the ids of one agent's trials at one task.
+
+    Names that are not plain are made so, and a hash behind the attempt keeps them apart. It starts with a letter, so
+    no plain id, which ends in a number, can look like one with a hash.
+    """
+    if _PLAIN_TASK.fullmatch(task_id) and _PLAIN_AGENT.fullmatch(agent):
+        return f"{task_id}.{agent}.", ""
+    task_slug = _ODD.sub("-", task_id)[:_MAX_TASK].strip("-") or "task"
+    agent_slug = _ODD.sub("-", agent)[:_MAX_AGENT].strip("-") or "agent"
+    names = f"{len(task_id)}:{task_id}{agent}".encode("utf-8", "surrogatepass")
+    return f"{task_slug}.{agent_slug}.", f".h{hashlib.sha256(names).hexdigest()[:12]}"
+
+
+def trial_id(task_id: str, agent: str, attempt: int) -> str:
+    """The id of a trial, which is also the name of its folder: `<task>.<agent>.<attempt>`, safe whatever the names."""
+    before, after = trial_stem(task_id, agent)
+    return f"{before}{attempt}{after}"

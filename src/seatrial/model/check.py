@@ -10,6 +10,8 @@ from seatrial.model.base import Fraction01, JsonObject, NonNegative, NonNegative
 CHECK_SCHEMA_VERSION: Literal[1] = 1
 
 CheckId = Literal["V1", "V2", "V3", "V4", "V5", "V6", "V7", "V8", "V9", "V10", "V11", "V12", "V13"]
+REMOVED_CHECKS: tuple[CheckId, ...] = ("V13",)
+"""Checks that only stored results have."""
 Weight = Literal["critical", "major", "minor", "note"]
 """How much a finding matters: rewards cannot be trusted at all; some are wrong; some may be; worth knowing."""
 

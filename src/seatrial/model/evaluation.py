@@ -5,8 +5,29 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from seatrial.model.annotation import Annotation
-from seatrial.model.base import Fraction01, JsonObject, NonNegative, NonNegativeInt, StrictModel
+from seatrial.model.base import Fraction01, JsonObject, NonNegative, NonNegativeInt, StrictModel, Timestamp
+
+# What a reviewer said about one trial. It stands beside the reward and never changes it.
+
+
+class Judgment(StrEnum):
+    """A reviewer's verdict; `defer` leaves it to someone else."""
+
+    PASS = "pass"  # noqa: S105 - a verdict, not a password
+    FAIL = "fail"
+    DEFER = "defer"
+
+
+class Annotation(StrictModel):
+    """One reviewer's verdict on one trial."""
+
+    reviewer_id: Annotated[str, Field(min_length=1)]
+    reviewer_discipline: str | None = None
+    timestamp: Timestamp
+    judgment: Annotated[Judgment, Field(strict=False)]
+    categories: list[str] = Field(default_factory=list)
+    notes: str | None = None
+
 
 OUTPUT_MISSING = "output_missing"
 OUTPUT_UNPARSEABLE = "output_unparseable"
@@ -18,22 +39,14 @@ NEEDS_SYSTEM = "needs_system_of_agent"
 NONDETERMINISTIC = "nondeterministic_verifier"
 """What is said of a verifier that, asked again about the same end state, says something else."""
 
-RUN_CATEGORIES = frozenset(
-    {
-        *("changed_during_verification", "changes_truncated", "disputed_verdict", "hidden_from_verifier"),
-        *("interpreter_changed", "loader_changed", "module_shadowed", NEEDS_SYSTEM),
-        *(
-            "output_of_verifier",
-            "package_hook_planted",
-            "planted_verifier_files",
-            "processes_left_running",
-            "program_changed",
-        ),
-        *("pytest_hook_planted", "python_path_changed", "shell_startup_changed", "startup_hook_planted"),
-        *("reference_units", "services_beside", "services_ended"),
-        *("system_changed", "system_folder_replaced", "verifier_broken", "verifier_silenced"),
-        *("verifier_timeout", "verifier_tool_missing", "verifier_tools_restored", NONDETERMINISTIC),
-    }
+RUN_CATEGORIES = frozenset({NEEDS_SYSTEM, NONDETERMINISTIC}).union(
+    """
+    changed_during_verification changes_truncated disputed_verdict hidden_from_verifier interpreter_changed
+    loader_changed module_shadowed output_of_verifier package_hook_planted planted_verifier_files
+    processes_left_running program_changed pytest_hook_planted python_path_changed shell_startup_changed
+    startup_hook_planted reference_units services_beside services_ended system_changed system_folder_replaced
+    verifier_broken verifier_silenced verifier_timeout verifier_tool_missing verifier_tools_restored
+    """.split()  # noqa: SIM905 - names read better as text
 )
 """Categories of what only a run itself can know. No verifier can give a tag of one: whoever counts them counts ours."""
 

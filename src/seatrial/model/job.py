@@ -2,6 +2,8 @@
 
 `JobSpec` is what people write, on the command line or in a file. `JobFile` is what is stored: the spec beside the exact
 content of every task, so that a resumed job is the same job or says what is different.
+
+An `Option` at a field is all that it takes for the command line to set it.
 """
 
 import posixpath
@@ -10,9 +12,11 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from seatrial.model.base import Fraction01, JsonObject, NonNegative, NonNegativeInt, Sha256, StrictModel, Timestamp
-from seatrial.model.config import Positive
-from seatrial.model.imported import ImportedJob
+from seatrial.model.options import AGENTS, LIMITS, MODELS, OUTPUT, SANDBOX, TASKS, VERIFICATION, Option
+from seatrial.model.outcome import PASS_THRESHOLD
 from seatrial.model.output import RewardPolicy
+from seatrial.model.record import ImportedJob
+from seatrial.model.task import Positive
 
 JOB_SCHEMA_VERSION: Literal[1] = 1
 
@@ -107,17 +111,103 @@ class AgentOptions(StrictModel):
     written.
     """
 
-    name: Annotated[str, Field(min_length=1)]
+    name: Annotated[
+        str,
+        Field(min_length=1),
+        Option(
+            "-a --agent AGENT",
+            "Who works: oracle (the task's own solution), noop (does nothing), a plug-in, or NAME[@VERSION] of "
+            "`seatrial agents list`.",
+            AGENTS,
+            10,
+            repeated=True,
+            param="agents",
+        ),
+    ]
     version: str | None = None
     label: str | None = None
-    command: str | None = None
-    setup: str | None = None
-    model: str | None = None
-    env: dict[str, str] = Field(default_factory=dict)
-    files: tuple[AgentFiles, ...] = ()
-    options: dict[str, str] = Field(default_factory=dict)
+    command: Annotated[
+        str | None,
+        Option(
+            "--command COMMAND",
+            "Run this shell command in the sandbox as the agent. Each one given is an agent.",
+            AGENTS,
+            20,
+            kind="shell command",
+            repeated=True,
+            param="commands",
+        ),
+    ] = None
+    setup: Annotated[
+        str | None,
+        Option(
+            "--agent-setup COMMAND",
+            "Installs the agent, once on top of each image.",
+            AGENTS,
+            80,
+            kind="shell command",
+            param="agent_setup",
+        ),
+    ] = None
+    model: Annotated[
+        str | None,
+        Option(
+            "-m --model MODEL",
+            "The model the agents use. With several, each agent runs with each.",
+            AGENTS,
+            90,
+            repeated=True,
+            param="models",
+        ),
+    ] = None
+    env: Annotated[
+        dict[str, str],
+        Option(
+            "--agent-env NAME[=VALUE]",
+            "A variable for the agent; without a value, this machine's.",
+            AGENTS,
+            40,
+            also="--ae",
+            kind="variables",
+            param="agent_env",
+        ),
+    ] = Field(default_factory=dict)
+    files: Annotated[
+        tuple[AgentFiles, ...],
+        Option(
+            "--agent-files DIR[:/WHERE]",
+            "Put what is in this folder, or this file, into the sandbox for the agent.",
+            AGENTS,
+            30,
+            usual=AGENT_FILES_DIR,
+            kind="agent files",
+            param="agent_files",
+        ),
+    ] = ()
+    options: Annotated[
+        dict[str, str],
+        Option(
+            "--agent-option NAME=VALUE",
+            "An option of the agent, such as max_turns=50; `seatrial agents show NAME` lists them.",
+            AGENTS,
+            60,
+            also="--ak --agent-kwarg",
+            kind="assignments",
+            param="agent_options",
+        ),
+    ] = Field(default_factory=dict)
     recipe: LayerRecipe | None = None
-    layer: AgentLayer | None = None
+    layer: Annotated[
+        AgentLayer | None,
+        Option(
+            "--agent-layer DIR|TAR",
+            "Lay this tree, a folder or an archive, over the root of each image for the agent.",
+            AGENTS,
+            50,
+            kind="agent layer",
+            param="agent_layer",
+        ),
+    ] = None
     preset: JsonObject | None = None
 
     @property
@@ -143,34 +233,187 @@ class TrialOptions(StrictModel):
     A trial is tried again whose agent or verifier was kept from running by others for more than `max_busy` of its time.
     """
 
-    backend: str = "embedded"
-    image: str = "auto"
-    image_map: dict[str, str] = Field(default_factory=dict)
-    image_fallback: ImageFallback = "python"
-    build: Literal["missing", "always"] = "missing"
-    isolation: Isolation = "guarded"
-    enforcement: Literal["required", "partial"] = "required"
-    network: Literal["task", "none"] = "task"
-    private_hosts: Literal["refuse", "allow"] = "refuse"
-    cpus: Annotated[float, Field(ge=0.01)] | None = None
-    memory_mb: Count | None = None
-    storage_mb: Count | None = None
-    agent_timeout_sec: Positive | None = None
-    agent_timeout_multiplier: Positive = 1.0
-    verifier_timeout_multiplier: Positive = 1.0
-    pass_threshold: Fraction01 = 1.0
-    keep: Literal["auto", "record", "snapshot"] = "auto"
-    reward_policy: RewardPolicy = "declared"
-    trust: Literal["image", "as_left"] = "image"
-    verdict: Literal["task", "exit_status"] = "task"
-    verify_repeats: Annotated[int, Field(ge=1, le=100)] = 1
-    solution: Literal["withheld", "staged"] = "withheld"
-    layout: Layout = "harbor"
-    max_busy: Fraction01 | None = None
-    allow_env: tuple[VariableName, ...] = ()
-    unfit: Literal["refuse", "run"] = "refuse"
-    ca_file: str | None = None
-    proxy: Literal["direct", "host"] = "direct"
+    backend: Annotated[
+        str,
+        Option(
+            "-e --backend BACKEND", "embedded, docker, podman, auto, local or a plug-in.", SANDBOX, 10, also="--env"
+        ),
+    ] = "embedded"
+    image: Annotated[
+        str,
+        Option(
+            "--image IMAGE",
+            "For all tasks: host, a reference, or a folder.",
+            SANDBOX,
+            20,
+            usual="the task's own",
+            kind="image",
+        ),
+    ] = "auto"
+    image_map: Annotated[
+        dict[str, str],
+        Option(
+            "--image-map NAME=IMAGE", "Another image than tasks and Dockerfiles name.", SANDBOX, 30, kind="image map"
+        ),
+    ] = Field(default_factory=dict)
+    image_fallback: Annotated[
+        ImageFallback,
+        Option("--image-fallback", "For which images that cannot be had this machine stands in.", SANDBOX, 40),
+    ] = "python"
+    build: Annotated[
+        Literal["missing", "always"],
+        Option(
+            "--force-build", "Build Dockerfiles even if an image is named.", SANDBOX, 50, flag="always", weight=None
+        ),
+    ] = "missing"
+    isolation: Annotated[
+        Isolation,
+        Option(
+            "--verify-isolation",
+            "What becomes of the agent's processes while its work is judged.",
+            VERIFICATION,
+            10,
+            weight=None,
+        ),
+    ] = "guarded"
+    enforcement: Annotated[
+        Literal["required", "partial"],
+        Option("--allow-partial-limits", "Run with the limits this machine can hold.", LIMITS, 180, flag="partial"),
+    ] = "required"
+    network: Annotated[Literal["task", "none"], Option("--network", "What the task says, or none.", SANDBOX, 80)] = (
+        "task"
+    )
+    private_hosts: Annotated[
+        Literal["refuse", "allow"],
+        Option("--allow-private-hosts", "Let tasks reach this machine's networks.", SANDBOX, 90, flag="allow"),
+    ] = "refuse"
+    cpus: Annotated[
+        Annotated[float, Field(ge=0.01)] | None,
+        Option("--cpus X", "Processors of a sandbox, instead of what tasks say.", LIMITS, 120, also="--override-cpus"),
+    ] = None
+    memory_mb: Annotated[
+        Count | None,
+        Option(
+            "--memory SIZE", "Memory of a sandbox, instead of what tasks say: 512M, 2G.", LIMITS, 130, kind="mebibytes"
+        ),
+    ] = None
+    storage_mb: Annotated[
+        Count | None,
+        Option(
+            "--storage SIZE",
+            "Disk space of a sandbox, instead of what tasks say: 512M, 10G.",
+            LIMITS,
+            140,
+            kind="mebibytes",
+        ),
+    ] = None
+    agent_timeout_sec: Annotated[
+        Positive | None,
+        Option(
+            "--timeout TIME",
+            "The agent's time, instead of what tasks say: 90s, 30m, 2h.",
+            LIMITS,
+            110,
+            also="--agent-timeout",
+            kind="seconds",
+        ),
+    ] = None
+    agent_timeout_multiplier: Annotated[
+        Positive, Option("--agent-timeout-multiplier X", "Stretch the agent's time.", LIMITS, 160)
+    ] = 1.0
+    verifier_timeout_multiplier: Annotated[
+        Positive, Option("--verifier-timeout-multiplier X", "Stretch the verifier's time.", LIMITS, 170)
+    ] = 1.0
+    pass_threshold: Annotated[
+        Fraction01,
+        Option("--pass-threshold X", "The reward from which a trial passes.", VERIFICATION, 30, weight="meaning"),
+    ] = PASS_THRESHOLD
+    keep: Annotated[
+        Literal["auto", "record", "snapshot"],
+        Option("--keep", "Keep the sandbox's end state: where it is small, never, or always.", OUTPUT, 40, weight=None),
+    ] = "auto"
+    reward_policy: Annotated[RewardPolicy, Option(weight="meaning")] = "declared"
+    trust: Annotated[
+        Literal["image", "as_left"],
+        Option(
+            "--trust",
+            "Whose programs and settings verifiers work with: the image's, or those the agent left.",
+            VERIFICATION,
+            20,
+            kind="hyphenated",
+            weight="meaning",
+        ),
+    ] = "image"
+    verdict: Annotated[
+        Literal["task", "exit_status"],
+        Option(
+            "--verdict",
+            "What counts where a verifier writes no reward: what the task says, or its exit status.",
+            VERIFICATION,
+            40,
+            weight="meaning",
+        ),
+    ] = "task"
+    verify_repeats: Annotated[
+        int,
+        Field(ge=1, le=100),
+        Option(
+            "--verify-repeats N",
+            "Ask the verifier N times about the same end state; the lowest reward counts.",
+            VERIFICATION,
+            50,
+            weight="meaning",
+        ),
+    ] = 1
+    solution: Annotated[Literal["withheld", "staged"], Option(weight="meaning")] = "withheld"
+    layout: Annotated[Layout, Option(weight="meaning")] = "harbor"
+    max_busy: Annotated[
+        Fraction01 | None,
+        Option(
+            "--max-busy SHARE",
+            "Try a trial again whose processes waited for a processor that others used for more of their time.",
+            LIMITS,
+            80,
+        ),
+    ] = None
+    allow_env: Annotated[
+        tuple[VariableName, ...],
+        Option(
+            "--allow-env NAME",
+            "Let tasks take this variable of this machine by ${NAME}.",
+            SANDBOX,
+            100,
+            kind="variable names",
+            weight=None,
+        ),
+    ] = ()
+    unfit: Annotated[
+        Literal["refuse", "run"],
+        Option(
+            "--force", "Run tasks with errors, or without what no sandbox here has.", TASKS, 90, flag="run", weight=None
+        ),
+    ] = "refuse"
+    ca_file: Annotated[
+        str | None,
+        Option(
+            "--ca-file FILE",
+            "Certificates (PEM) to trust in builds, set-ups, sandboxes and model calls.",
+            SANDBOX,
+            60,
+            kind="path",
+            weight=None,
+        ),
+    ] = None
+    proxy: Annotated[
+        Literal["direct", "host"],
+        Option(
+            "--use-proxy",
+            "Reach the network through this machine's HTTPS_PROXY, in builds, set-ups and sandboxes.",
+            SANDBOX,
+            70,
+            flag="host",
+        ),
+    ] = "direct"
 
 
 class ModelOptions(StrictModel):
@@ -180,16 +423,35 @@ class ModelOptions(StrictModel):
     translation leaves out what has no counterpart and notes it; a `strict` one refuses the call.
     """
 
-    upstream: str | None = None
-    translate: Literal["lenient", "strict"] = "lenient"
-    temperature: NonNegative | None = None
+    upstream: Annotated[
+        str | None,
+        Option("--upstream UPSTREAM", "Where model calls go: openai, https://…, scripted:FILE, …", MODELS, 10),
+    ] = None
+    translate: Annotated[
+        Literal["lenient", "strict"],
+        Option(
+            "--translate",
+            "What a model's dialect has no place for is left out and noted, or its call refused.",
+            MODELS,
+            70,
+        ),
+    ] = "lenient"
+    temperature: Annotated[
+        NonNegative | None, Option("--temperature X", "Instead of what the agent asks.", MODELS, 20)
+    ] = None
     top_p: Fraction01 | None = None
     seed: int | None = None
-    max_output_tokens: Count | None = None
-    max_turns: Count | None = None
-    max_tokens: Count | None = None
-    max_cost_usd: Positive | None = None
-    prices: str | None = None
+    max_output_tokens: Annotated[
+        Count | None, Option("--max-output-tokens N", "Of one answer, instead of the agent's.", MODELS, 30)
+    ] = None
+    max_turns: Annotated[Count | None, Option("--max-turns N", "Model calls of one trial, at most.", MODELS, 40)] = None
+    max_tokens: Annotated[
+        Count | None, Option("--max-tokens N", "Tokens of one trial, in and out, at most.", MODELS, 50)
+    ] = None
+    max_cost_usd: Annotated[Positive | None, Option("--max-cost USD", "Cost of one trial, at most.", MODELS, 60)] = None
+    prices: Annotated[
+        str | None, Option("--prices FILE", "A price list (TOML) before the one that comes with Seatrial.", MODELS, 80)
+    ] = None
 
     @property
     def sampling(self) -> dict[str, float | int]:
@@ -212,17 +474,62 @@ class RunOptions(StrictModel):
     The `engine` says on which machines: `local` is this one. `address` is where an engine with several finds them.
     """
 
-    engine: str = "local"
-    address: str | None = None
-    concurrent: Count | None = None
+    engine: Annotated[str, Option("--engine NAME", "Where trials run: local, or ray for a cluster.", LIMITS, 20)] = (
+        "local"
+    )
+    address: Annotated[
+        str | None, Option("--address ADDRESS", "The Ray cluster, such as auto.", LIMITS, 30, usual="a new one, here")
+    ] = None
+    concurrent: Annotated[
+        Count | None,
+        Option(
+            "-n --concurrent N",
+            "Trials at a time.",
+            LIMITS,
+            10,
+            usual="the number of cores, at least 4; of a cluster, of all its nodes",
+            also="--n-concurrent",
+        ),
+    ] = None
     starting: Count | None = None
-    retries: NonNegativeInt = 2
-    host_wait_sec: Positive = 600.0
-    max_trials: Count | None = None
-    max_wall_sec: Positive | None = None
+    retries: Annotated[
+        NonNegativeInt,
+        Option(
+            "--retries N",
+            "Further tries when the machine or a provider fails a trial.",
+            LIMITS,
+            40,
+            also="-r --max-retries",
+        ),
+    ] = 2
+    host_wait_sec: Annotated[
+        Positive,
+        Option(
+            "--host-wait TIME",
+            "How long to wait for a machine without disk space, processes or memory.",
+            LIMITS,
+            70,
+            usual="10m",
+            kind="seconds",
+        ),
+    ] = 600.0
+    max_trials: Annotated[Count | None, Option("--max-trials N", "Start no more trials than this.", LIMITS, 50)] = None
+    max_wall_sec: Annotated[
+        Positive | None,
+        Option(
+            "--max-wall TIME", "Stop after this long, also what runs then: 90s, 30m, 2h.", LIMITS, 60, kind="seconds"
+        ),
+    ] = None
     shuffle_seed: int | None = None
-    preflight: bool = True
-    keep_going: bool = False
+    preflight: Annotated[
+        bool, Option("--preflight/--no-preflight", "Try each agent out before its first trial.", LIMITS, 90)
+    ] = True
+    keep_going: Annotated[
+        bool,
+        Option(
+            "--keep-going/--stop-early", "What to do when an agent never really runs in its first trials.", LIMITS, 100
+        ),
+    ] = False
 
 
 class JobSpec(StrictModel):
@@ -232,12 +539,32 @@ class JobSpec(StrictModel):
     """
 
     name: Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
-    tasks: Annotated[tuple[str, ...], Field(min_length=1)]
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    max_tasks: Count | None = None
+    tasks: Annotated[
+        tuple[str, ...],
+        Field(min_length=1),
+        Option("-p --path TASKS", "A task, or a folder of tasks.", TASKS, 10, kind="path", param="paths"),
+    ]
+    include: Annotated[
+        tuple[str, ...],
+        Option(
+            "-i --include GLOB",
+            "Only tasks whose id or name matches.",
+            TASKS,
+            20,
+            also="--include-task-name -t --task --task-name",
+        ),
+    ] = ()
+    exclude: Annotated[
+        tuple[str, ...],
+        Option("-x --exclude GLOB", "No tasks whose id or name matches.", TASKS, 30, also="--exclude-task-name"),
+    ] = ()
+    max_tasks: Annotated[
+        Count | None, Option("-l --max-tasks N", "Only the first N of the chosen tasks.", TASKS, 40, also="--n-tasks")
+    ] = None
     agents: Annotated[tuple[AgentOptions, ...], Field(min_length=1)]
-    attempts: Count = 1
+    attempts: Annotated[
+        Count, Option("-k --attempts N", "Trials of each agent at each task.", TASKS, 50, also="--n-attempts")
+    ] = 1
     trial: TrialOptions = TrialOptions()
     model: ModelOptions = ModelOptions()
     run: RunOptions = RunOptions()

@@ -10,8 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from seatrial.model.base import JsonObject, StrictModel
-
-PresetDialect = Literal["anthropic", "google", "openai_chat", "openai_responses"]
+from seatrial.model.trace import DialectName
 
 McpStyle = Literal["usual", "typed", "gemini", "codex", "opencode"]
 """How an agent's own settings describe an MCP server."""
@@ -106,7 +105,7 @@ class Preset(PresetAddition):
     aliases: tuple[str, ...] = ()
     version: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
     packages: PresetPackages
-    dialect: PresetDialect
+    dialect: DialectName
     least_memory_mb: Annotated[int, Field(ge=1)] | None = None
     command: Annotated[str, Field(min_length=1)]
     continued: str | None = None

@@ -7,13 +7,110 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from seatrial.model.agent import AgentResult, share_of
-from seatrial.model.base import Fraction01, NonNegative, NonNegativeInt, Sha256, StrictModel, Timestamp
+from seatrial.model.base import Fraction01, JsonObject, NonNegative, NonNegativeInt, Sha256, StrictModel, Timestamp
 from seatrial.model.evaluation import OUTPUT_MISSING, OUTPUT_UNPARSEABLE, EvaluationResult
-from seatrial.model.imported import ImportedFrom
-from seatrial.model.outcome import SCORED_OUTCOMES as SCORED_OUTCOMES  # noqa: PLC0414 - a part of what a record says
-from seatrial.model.outcome import Outcome as Outcome  # noqa: PLC0414 - likewise
-from seatrial.model.regrade import Regrade
+from seatrial.model.outcome import PASS_THRESHOLD, Outcome, has_passed
+
+# The agent's run. A non-zero exit or a time-out is data here, never an exception.
+
+
+class AgentResult(StrictModel):
+    """How the agent's command ended.
+
+    `cpu_sec` is what its processes got of the processors, `cpu_wait_sec` for how long they had to wait while
+    processes of others used them; None where that is not known.
+    """
+
+    status: Literal["exited", "timed_out", "killed"]
+    exit_code: int | None = None
+    duration_sec: NonNegative
+    stdout_path: str | None = None
+    stderr_path: str | None = None
+    cpu_sec: NonNegative | None = None
+    cpu_wait_sec: NonNegative | None = None
+
+    @property
+    def busy_share(self) -> float:
+        """In which share of its time it was kept from running."""
+        return share_of(self.cpu_wait_sec, self.duration_sec)
+
+
+def share_of(wait_sec: float | None, duration_sec: float) -> float:
+    """Which share of a time was spent on waiting for a processor; none where that is not known."""
+    return min(wait_sec / duration_sec, 1.0) if wait_sec and duration_sec else 0.0
+
+
+# Regrades: a later verdict on the kept end state, without the agent.
+
+
+class FirstVerdict(StrictModel):
+    """What the trial amounted to when it ran, before anybody judged it again."""
+
+    outcome: Outcome
+    reward: Fraction01 | None = None
+    broken_verifier: bool = False
+
+
+class Regrade(StrictModel):
+    """One verification after the trial. All revisions of one regrade have its `id`.
+
+    `task_digest` is the task's content then; the record's own is what the agent worked on. `tests` is the folder that
+    the tests were taken from, None for the task's own. `options` are those of the verification that are not the job's.
+    """
+
+    id: Annotated[str, Field(min_length=1)]
+    seatrial_version: str
+    started_at: Timestamp
+    finished_at: Timestamp
+    first: FirstVerdict
+    task_digest: Sha256
+    tests: str | None = None
+    options: JsonObject = Field(default_factory=dict)
+
+
+# Imports: where a job or trial of another program comes from. No path of a disk, so that it is the same wherever it was
+# imported.
+
+SourceFormat = Literal["verifiers", "harbor"]
+
+IMPORTED_BACKEND = "imported"
+"""What stands for the backend of a trial that did not run here."""
+
+UNKNOWN = "unknown"
+"""What stands for an image or a network that the source does not name."""
+
+
+class ImportedFrom(StrictModel):
+    """What a trial was imported from: a file, by its name in the source and its digest, and a line of it.
+
+    `version` is that of the program that wrote it, as far as it says. `stated` is what the source says of the trial
+    and a record has no field for, as it was found.
+    """
+
+    format: SourceFormat
+    version: str | None = None
+    file: str
+    line: Annotated[int, Field(ge=1)] | None = None
+    sha256: Sha256
+    stated: JsonObject | None = None
+
+
+class ImportedJob(StrictModel):
+    """What a job was imported from. `sha256` is of the file with its results, or of the digests of all of them.
+
+    `stored_means` are the means that the source gives itself, by the titles of the agents; they may count what is in no
+    mean here. `skipped` is how much of the source could not be read. A `reward_range` is what was mapped onto 0 to 1.
+    """
+
+    format: SourceFormat
+    version: str | None = None
+    sha256: Sha256
+    stored_means: dict[str, float] = Field(default_factory=dict)
+    skipped: NonNegativeInt = 0
+    reward_range: tuple[float, float] | None = None
+
+
+# The record and its parts.
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -330,7 +427,7 @@ class TrialRecord(StrictModel):
     changes: ChangeCounts | None = None
     end_state: KeptState | None = None
     steps: tuple[StepRecord, ...] = ()
-    pass_threshold: Fraction01 = 1.0
+    pass_threshold: Fraction01 = PASS_THRESHOLD
     evaluation: EvaluationResult | None = None
     disputed_reward: Fraction01 | None = None
     warnings: tuple[TrialWarning, ...] = ()
@@ -381,7 +478,9 @@ _OF_DECLARED: dict[str, Outcome] = {"no_output": "no_output", "unparseable": "in
 _OF_INFERRED: dict[str, Outcome] = {OUTPUT_MISSING: "no_output", OUTPUT_UNPARSEABLE: "invalid_output"}
 
 
-def outcome_of(evaluation: EvaluationResult, pass_threshold: float = 1.0, baseline: Baseline | None = None) -> Outcome:
+def outcome_of(
+    evaluation: EvaluationResult, pass_threshold: float = PASS_THRESHOLD, baseline: Baseline | None = None
+) -> Outcome:
     """The outcome a finished evaluation stands for.
 
     A verifier without a verdict says nothing about anybody, whatever they left behind, unless its `baseline` shows that
@@ -391,7 +490,7 @@ def outcome_of(evaluation: EvaluationResult, pass_threshold: float = 1.0, baseli
         return _why_zero(evaluation) if baseline == "judged" else "verifier_error"
     if not evaluation.validity.output_parseable:
         return _why_zero(evaluation)
-    if evaluation.reward >= pass_threshold:
+    if has_passed(evaluation.reward, pass_threshold):
         return "pass"
     return "partial" if evaluation.reward > 0.0 else _why_zero(evaluation)
 

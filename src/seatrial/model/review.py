@@ -10,8 +10,8 @@ from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
-from seatrial.model.annotation import Annotation
 from seatrial.model.base import NonNegative, NonNegativeInt, Sha256, StrictModel, Timestamp
+from seatrial.model.evaluation import Annotation
 
 ReviewRole = Literal["first", "second_look", "adjudication", "gold"]
 """Why a verdict was given.

@@ -5,14 +5,13 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel
 
-from seatrial.model.annotation import Annotation
 from seatrial.model.check import CheckReport, TaskCheck
-from seatrial.model.evaluation import ConfidenceMetadata, ErrorTag, EvaluationResult, ValidityCheck
+from seatrial.model.evaluation import Annotation, ConfidenceMetadata, ErrorTag, EvaluationResult, ValidityCheck
 from seatrial.model.job import JobFile, JobSpec
+from seatrial.model.loaded_task import BrokenTask, Problem, SkippedFolder, Task
 from seatrial.model.output import OutputSpec, VerifierSpec
 from seatrial.model.record import FileChanges, TrialRecord
 from seatrial.model.review import ReviewEntry
-from seatrial.model.task import BrokenTask, Problem, SkippedFolder, Task
 
 STORED_TYPES: Mapping[str, type[BaseModel]] = {
     kind.__name__: kind

@@ -1,7 +1,7 @@
 """ModelCall: one call of an agent to its model, as kept in calls.jsonl.
 
 A conversation grows with every call, and most of a request comes again with the next one. So a call keeps only what is
-new in it, and says from which earlier call the rest is. `gateway/recorded.py` puts the whole together again.
+new in it, and says from which earlier call the rest is. `gateway/calls.py` puts the whole together again.
 """
 
 from typing import Any, Literal
@@ -10,7 +10,8 @@ from pydantic import Field
 
 from seatrial.model.base import JsonObject, NonNegative, NonNegativeInt, StrictModel, Timestamp
 
-Dialect = Literal["openai_chat", "openai_responses", "anthropic", "google"]
+DialectName = Literal["openai_chat", "openai_responses", "anthropic", "google"]
+"""The dialects of models; each is a file of that name in `gateway/dialects/`."""
 
 CallErrorKind = Literal["agent", "provider", "budget", "disconnected"]
 """Whose doing it was: the agent's bad request, the provider's failure, a limit of the trial, or the agent hung up."""
@@ -97,7 +98,7 @@ class ModelCall(StrictModel):
     """
 
     index: NonNegativeInt
-    dialect: Dialect | None = None
+    dialect: DialectName | None = None
     method: str | None = None
     path: str
     started_at: Timestamp | None = None

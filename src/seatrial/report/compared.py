@@ -1,21 +1,35 @@
-"""A comparison in words: the answer in one sentence, the gate's in another, and cells for tables.
+"""A comparison in words: the answer in one sentence, the gate's in another, and tables; and all of it as Markdown.
 
 Both arms are called A and B, so that sentences and tables stay short whatever agents and jobs are called.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from seatrial.analysis.arms import Arm
-from seatrial.analysis.compare_jobs import ComparisonSet
-from seatrial.analysis.comparison import Comparison
-from seatrial.analysis.contrasts import Measured, PartDifference
-from seatrial.analysis.differences import Difference
-from seatrial.analysis.figures import mean_of
-from seatrial.analysis.gate import GateResult
-from seatrial.report.text import counted, harmless
+from seatrial.analysis.comparability import Difference
+from seatrial.analysis.compare import (
+    ComparedPair,
+    Comparison,
+    ComparisonSet,
+    Flip,
+    GateResult,
+    Label,
+    Measured,
+    PartDifference,
+    dimension_differences,
+    group_differences,
+    measured_differences,
+)
+from seatrial.analysis.figures import figures_of, format_mean
+from seatrial.analysis.power import DifferenceVariance, PowerPlan
+from seatrial.analysis.tables import Row, Table, interval
+from seatrial.report.markdown import markdown_table, md_prose
+from seatrial.report.text import counted, harmless, p_text, points
+from seatrial.stats.expected import VarianceSplit
+from seatrial.stats.power import fewest_tasks
 
-DIFFERENCE_COLUMNS = ("what differs", "A", "B", "tasks")
-PART_COLUMNS = ("", "A", "B", "B - A", "interval", "tasks")
+_MOST_FLIPS = 20
+"""How many flips Markdown has."""
 
 
 def answer(comparison: Comparison) -> str:
@@ -65,13 +79,6 @@ def _could(comparison: Comparison) -> str:
     return f"; could have seen {points(detectable)}" if detectable <= 1.0 else ""
 
 
-def p_text(value: float) -> str:
-    """A p-value with as many digits as matter."""
-    if value < 0.001:
-        return "p < 0.001"
-    return f"p = {value:.3f}" if value < 0.1 else f"p = {value:.2f}"
-
-
 def how_tested(comparison: Comparison) -> str | None:
     """By which test the p-value was computed; None where there is none."""
     if comparison.paired is None:
@@ -82,12 +89,6 @@ def how_tested(comparison: Comparison) -> str | None:
     if (value := comparison.mcnemar_p) is None:
         return f"sign-flip test over {counted(comparison.paired.tasks, 'task')}, {how}"
     return f"sign-flip test, {how}; McNemar's exact test, for one trial each that passed or not: {p_text(value)}"
-
-
-def points(share: float) -> str:
-    """A share as points of 100; no minus before a zero."""
-    text = f"{100 * share:.1f}"
-    return "0.0" if text == "-0.0" else text
 
 
 def gate_answer(comparison: Comparison, gate: GateResult) -> str:
@@ -111,9 +112,10 @@ def gate_answer(comparison: Comparison, gate: GateResult) -> str:
 
 def arm_line(arm: Arm, level: float = 0.95, families: Mapping[str, str] | None = None) -> str:
     """What an arm is, and what it reached alone, with an interval as sure as those it is shown with."""
-    tally, mean = arm.tally, mean_of(arm, level=level, clusters=families)
-    reached = f"mean {mean.value:.3f} ({mean.low:.3f} to {mean.high:.3f})" if mean else "no mean"
-    scored = f"{tally.scored:,} of {max(tally.planned, tally.finished):,} trials scored"
+    found = figures_of(arm.selected, level=level, clusters=families, ks=())
+    mean = found.estimate
+    reached = f"mean {format_mean(mean.value)} ({interval(mean)})" if mean else "no mean"
+    scored = f"{found.scored:,} of {max(found.planned, found.finished):,} trials scored"
     return harmless(f"{arm.agent} in {arm.job.path}: {reached}, {counted(len(arm.rewards), 'task')}, {scored}")
 
 
@@ -125,8 +127,13 @@ def forced_line(made: ComparisonSet) -> str | None:
     return f"FORCED: a reward does not mean the same on both sides ({names}); the numbers below may say nothing"
 
 
-def difference_row(difference: Difference) -> tuple[str, ...]:
-    """The cells of a difference."""
+def differences_table(title: str, differences: Iterable[Difference]) -> Table:
+    """What differs between both sides, under a title."""
+    return Table((title, "A", "B", "tasks"), [*map(difference_row, differences)])
+
+
+def difference_row(difference: Difference) -> Row:
+    """What a difference is called, both of its sides, and at how many tasks it is."""
     tasks = "all" if difference.tasks is None else f"{difference.tasks:,}"
     return tuple(map(harmless, (difference.name, difference.first, difference.second, tasks)))
 
@@ -136,27 +143,31 @@ def several_tasks(parts: Sequence[PartDifference]) -> list[PartDifference]:
     return [part for part in parts if part.tasks > 1]
 
 
-def part_rows(parts: Sequence[PartDifference]) -> list[tuple[str, ...]]:
+_PART_COLUMNS = ("A", "B", "B - A", "interval", "tasks")
+
+
+def parts_table(title: str, parts: Sequence[PartDifference]) -> Table:
     """A row for each part of a breakdown, or for each label."""
-    return [
+    rows = [
         (
             harmless(part.name),
-            f"{part.first:.3f}",
-            f"{part.second:.3f}",
+            format_mean(part.first),
+            format_mean(part.second),
             f"{points(part.difference)}",
             f"{points(part.low)} to {points(part.high)}",
             f"{part.tasks:,}",
         )
         for part in parts
     ]
+    return Table((title, *_PART_COLUMNS), rows)
 
 
-def measured_rows(measured: Sequence[Measured]) -> list[tuple[str, ...]]:
+def measured_table(title: str, measured: Sequence[Measured]) -> Table:
     """A row for each thing that trials took some of."""
-    return [_measured_row(each) for each in measured]
+    return Table((title, *_PART_COLUMNS), [*map(_measured_row, measured)])
 
 
-def _measured_row(measured: Measured) -> tuple[str, ...]:
+def _measured_row(measured: Measured) -> Row:
     amounts, unit = measured.amounts, measured.unit
     numbers = (_amount(value, unit) for value in (amounts.first, amounts.second, amounts.difference))
     bounds = None if amounts.low is None or amounts.high is None else (amounts.low, amounts.high)
@@ -170,3 +181,158 @@ def _amount(value: float, unit: str) -> str:
     if unit == "USD":
         return f"{value:.4f}" if abs(value) >= 0.01 or value == 0 else f"{value:.6f}"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{round(value, 1) + 0.0:.1f}"  # never -0.0
+
+
+def comparisons_markdown(made: ComparisonSet, by: Sequence[Label] = (), gates: Sequence[GateResult] = ()) -> str:
+    """Every comparison of a set, each with its answer first."""
+    parts = []
+    for index, pair in enumerate(made.pairs):
+        forced = forced_line(made)
+        parts += [f"> **{md_prose(forced)}**"] if forced else []
+        parts += _pair_markdown(pair, by, gates[index] if gates else None, made.options.level)
+    if made.left_out:
+        parts.append(f"Not compared, since only one side has them: {', '.join(map(md_prose, made.left_out))}.")
+    if made.corrected:
+        parts.append(f"p-values of {made.corrected:,} comparisons, corrected together after Holm.")
+    return "\n\n".join(parts) + "\n"
+
+
+def _pair_markdown(pair: ComparedPair, by: Sequence[Label], gate: GateResult | None, level: float) -> list[str]:
+    comparison = pair.comparison
+    parts = [f"**{md_prose(answer(comparison))}.**"]
+    parts += [md_prose(gate_answer(comparison, gate)) + "."] if gate else []
+    parts += [md_prose(line) + "."] if (line := how_tested(comparison)) else []
+    arms = zip("AB", (comparison.first, comparison.second), strict=True)
+    lines = [f"- **{name}**: {md_prose(arm_line(arm, level, comparison.families))}" for name, arm in arms]
+    parts.append("\n".join(lines))
+    parts += [f"Warning: {md_prose(warning)}." for warning in pair.comparability.warnings]
+    if differences := pair.comparability.differences:
+        rows = [(each.weight, *difference_row(each)) for each in differences]
+        parts.append(_markdown(Table(("weight", "what differs", "A", "B", "tasks"), rows)))
+    parts += _flips("Passed by B and not by A", comparison.gained, comparison)
+    parts += _flips("Passed by A and not by B", comparison.dropped, comparison)
+    return [*parts, *_details(comparison, by)]
+
+
+def _flips(title: str, flips: Sequence[Flip], comparison: Comparison) -> list[str]:
+    if not flips:
+        return []
+    shown = [
+        (flip.task_id, _trial(comparison.first, flip.first), _trial(comparison.second, flip.second)) for flip in flips
+    ]
+    more = [("…", f"{counted(len(flips) - _MOST_FLIPS, 'more task')}", "")] if len(flips) > _MOST_FLIPS else []
+    columns = (f"{title} ({len(flips):,})", "trial of A", "trial of B")
+    return [_markdown(Table(columns, [*shown[:_MOST_FLIPS], *more]))]
+
+
+def _trial(arm: Arm, trials: Sequence[str]) -> str:
+    return f"{arm.job.path}/trials/{trials[0]}"
+
+
+def _details(comparison: Comparison, by: Sequence[Label]) -> list[str]:
+    tables = [parts_table("part of the breakdown", several_tasks(dimension_differences(comparison)))]
+    tables += [parts_table(label, group_differences(comparison, label)) for label in by]
+    tables.append(measured_table("a scored trial took", measured_differences(comparison)))
+    return [_markdown(table) for table in tables if table.rows]
+
+
+def _markdown(table: Table) -> str:
+    """A table as Markdown in which everything is words."""
+    rows = [[*map(md_prose, row)] for row in table.rows]
+    return markdown_table(Table(table.columns, rows, names=len(table.columns)), "spaced")
+
+
+# How many tasks or attempts it takes, in words and cells.
+
+
+def power_answer(plan: PowerPlan) -> str:
+    """How many tasks it takes, in one sentence, and what those that there are can show."""
+    asked = plan.asked
+    row = next((each for each in plan.rows if each.attempts == asked.attempts), plan.rows[0])
+    attempts = counted(row.attempts, "attempt") + " each"
+    if row.needed is None:
+        return f"How many tasks show {points(asked.difference)} points cannot be told from this job."
+    wanted = f"To see {points(asked.difference)} points takes {counted(row.needed, 'task')} with {attempts}"
+    if row.needed <= asked.tasks:
+        return f"{wanted}: {counted(asked.tasks, 'task')} are enough."
+    return f"{wanted}; {counted(asked.tasks, 'task')} show {_shown_difference(row.detectable)}."
+
+
+def power_table(plan: PowerPlan) -> Table:
+    """A row for each number of attempts."""
+    asked = plan.asked
+    columns = ("attempts", "sd of B - A", f"tasks for {points(asked.difference)} points", f"{asked.tasks:,} tasks show")
+    rows = [
+        (
+            f"{row.attempts:,}",
+            "-" if row.sd is None else f"{row.sd:.3f}",
+            "-" if row.needed is None else f"{row.needed:,}",
+            "-" if row.sd is None else _shown_difference(row.detectable),
+        )
+        for row in plan.rows
+    ]
+    return Table(columns, rows)
+
+
+def _shown_difference(detectable: float | None) -> str:
+    return "nothing" if detectable is None or detectable > 1.0 else f"{points(detectable)} points"
+
+
+def split_line(split: VarianceSplit) -> str:
+    """Where the differences between rewards come from, in numbers and shares."""
+    if split.between is None:
+        return "fewer than two judged tasks: nothing can be said of the variance"
+    parts = [("between tasks", split.between)]
+    if split.within is not None:
+        parts.append(("between attempts at one task", split.within))
+    if split.verifier is not None:
+        parts.append(("of the verifier about one output", split.verifier))
+    total = sum(value for _, value in parts)
+    shares = ", ".join(f"{value:.4f} {name}{_share(value, total)}" for name, value in parts)
+    unknown = "" if split.within is not None else "; no task was attempted twice, so chance is part of it"
+    noise = "; what was seen between tasks is no more than chance" if "between" in split.truncated else ""
+    return f"variance of a reward: {shares}{unknown}{noise}"
+
+
+def _share(value: float, total: float) -> str:
+    return f" ({value / total:.0%})" if total else ""
+
+
+def source_line(variance: DifferenceVariance, correlation: float) -> str:
+    """What the plan rests on."""
+    if variance.source == "two agents":
+        return "B - A varies as the differences of these two agents do"
+    if variance.source == "given":
+        return "B - A varies as --sd says"
+    if correlation:
+        return f"assumed: another agent that varies as much, with a correlation of {correlation:g} between tasks"
+    return "assumed: another agent that varies as much, on its own; the worst case (--correlation, or two agents)"
+
+
+def attempts_line(plan: PowerPlan) -> str:
+    """Whether more attempts help, and how many would do."""
+    asked, more = plan.asked, plan.more_attempts
+    if asked.too_few:
+        fewest = fewest_tasks(asked.alpha)
+        return f"{counted(asked.tasks, 'task')} show nothing, with any number of attempts: it takes {fewest} at least"
+    if more is None:
+        if plan.variance.source == "given":
+            return "whether more attempts help, only a job with two attempts or more can tell"
+        return "whether more attempts help cannot be told: no task was attempted twice (`seatrial run --attempts 2`)"
+    wanted = f"{points(asked.difference)} points with {counted(asked.tasks, 'task')}"
+    if more.attempts is None:
+        return f"no number of attempts shows {wanted}: below {points(more.floor)} points only more tasks help"
+    enough = counted(more.attempts, "attempt") + (
+        " at each task is enough" if more.attempts == 1 else " at each task are enough"
+    )
+    floor = f"; below {points(more.floor)} points only more tasks help" if more.floor >= 0.0005 else ""
+    return f"{enough} to show {wanted}{floor}"
+
+
+def width_line(plan: PowerPlan) -> str | None:
+    """How sure the mean of one agent alone would be."""
+    if plan.half_width is None:
+        return None
+    asked = plan.asked
+    with_them = f"{counted(asked.tasks, 'task')} and {counted(asked.attempts, 'attempt')}"
+    return f"one agent's mean with {with_them}: about ± {points(plan.half_width)} points"

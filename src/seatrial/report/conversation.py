@@ -1,16 +1,17 @@
-"""A model's conversation as words: who said what, whichever dialect it was said in.
+"""The calls of a trial as a conversation in threads: who said what, told once, whichever dialect it was said in.
 
 What is not understood is shown as the JSON it is, so that nothing is left out; lines come out harmless.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from seatrial.messages import AnyItem, Message, Picture, Reasoning, Refusal, ToolCall, ToolResult, Unknown, as_text
 from seatrial.model.trace import CallError, ModelCall
 from seatrial.report.text import cache_use, counted, format_cost, format_duration, harmless, harmless_lines
-from seatrial.trajectories.asked import read_tools, tool_name
-from seatrial.trajectories.items import Declined, Item, Picture, Thought, ToolOutput, ToolUse, Unread, Words, as_text
-from seatrial.trajectories.reading import read_answer, read_messages, read_system
+from seatrial.trajectories.reading import read_answer, read_messages, read_system, read_tools, tool_name
+from seatrial.trajectories.threads import Thread, ThreadCall
 
 _MOST_CHARACTERS = 400  # of one line
 _MOST_LINES = 24
@@ -18,11 +19,72 @@ _WORTH_TELLING_SEC = 1.0
 _LOOKED_AT = ("image", "image_url", "input_image", "document", "input_file", "file", "input_audio")
 
 
-class Utterance(NamedTuple):
-    """Something somebody said: `who` is a role or what kind of thing it is."""
+class ShownPart(NamedTuple):
+    """A part of a conversation as it is shown: text, and a role or what kind of thing it is."""
 
     who: str
     text: str
+
+
+class CallParts(NamedTuple):
+    """A call with what is new in it: what it offers, hears and answers."""
+
+    call: ModelCall
+    thread: str | None
+    """The name of its thread, if there are several."""
+
+    offered: list[ShownPart]
+    heard: list[AnyItem]
+    answered: list[AnyItem]
+
+    @property
+    def shown(self) -> list[ShownPart]:
+        """All of it."""
+        return [*self.offered, *shown_parts((*self.heard, *self.answered))]
+
+
+@dataclass(slots=True)
+class _Teller:
+    """Knows what of system prompts and tools a thread has been told to have."""
+
+    thread: Thread
+    full: bool
+    offered: set[ShownPart] = field(default_factory=set)
+
+    def part(self, each: ThreadCall, name: str | None) -> CallParts:
+        asked = [part for part in offered(each.request, full=self.full) if part not in self.offered]
+        self.offered.update(asked)
+        begun = [ShownPart("compacted", "the conversation begins anew")] if each.how == "compacted" else []
+        return CallParts(each.call, name, [*asked, *begun], read_messages(each.new), read_answer(each.call.response))
+
+
+def part_calls(calls: Sequence[ModelCall], threads: Sequence[Thread], *, full: bool) -> Iterator[CallParts]:
+    """All calls as they came, each thing told once, where it came up. Those without a conversation are in no thread."""
+    placed: dict[int, tuple[_Teller, ThreadCall]] = {}
+    for thread in threads:
+        teller = _Teller(thread, full)
+        placed.update({each.call.index: (teller, each) for each in thread.calls})
+    for call in calls:
+        if call.index in placed:
+            teller, each = placed[call.index]
+            yield teller.part(each, teller.thread.name if len(threads) > 1 else None)
+        else:
+            yield CallParts(call, None, [], read_messages(call.messages), read_answer(call.response))
+
+
+def describe_threads(threads: Sequence[Thread]) -> list[str]:
+    """A line for each thread: how many calls it has, and what started it."""
+    return [f"{thread.name}: {_facts(thread)}" for thread in threads]
+
+
+def _facts(thread: Thread) -> str:
+    count = len(thread.calls)
+    facts = ["1 call" if count == 1 else f"{count} calls"]
+    if thread.starter:
+        facts.append(f"started by {thread.starter.tool_call_id or 'a tool'} of call {thread.starter.call}")
+    if thread.branches_from is not None:
+        facts.append(f"branches off after call {thread.branches_from}")
+    return ", ".join(facts)
 
 
 def headline(call: ModelCall, thread: str | None = None) -> str:
@@ -68,30 +130,20 @@ def _price(call: ModelCall) -> str:
     return "cost not known" if call.cost_usd is None else format_cost(call.cost_usd)
 
 
-def told(messages: Iterable[Any]) -> list[Utterance]:
-    """What messages say, in any dialect."""
-    return [said for item in read_messages(messages) for said in utterances(item)]
-
-
-def answer(response: Any) -> list[Utterance]:
-    """What an answer says, in any dialect."""
-    return [said for item in read_answer(response) for said in utterances(item)]
-
-
-def offered(request: Mapping[str, Any], *, full: bool) -> list[Utterance]:
+def offered(request: Mapping[str, Any], *, full: bool) -> list[ShownPart]:
     """The system prompt of a request, and its tools: their names, or their definitions in full."""
-    said = [Utterance("system", block) for block in read_system(request)]
+    system = [ShownPart("system", block) for block in read_system(request)]
     tools = read_tools(request)
     if full:
-        return [*said, *(Utterance("tool offer", as_text(tool)) for tool in tools)]
-    return [*said, *([Utterance("tools", ", ".join(map(tool_name, tools)))] if tools else [])]
+        return [*system, *(ShownPart("tool offer", as_text(tool)) for tool in tools)]
+    return [*system, *([ShownPart("tools", ", ".join(map(tool_name, tools)))] if tools else [])]
 
 
-def block(said: Utterance, *, cut: bool) -> list[str]:
-    """Something said as lines, the first with its speaker; long ones cut in the middle if that is wanted."""
-    lines = harmless_lines(said.text)
+def block(part: ShownPart, *, cut: bool) -> list[str]:
+    """A part as lines, the first with who said it; long ones cut in the middle if that is wanted."""
+    lines = harmless_lines(part.text)
     lines = _cut(lines) if cut else lines
-    label = f"{harmless(said.who)[:24]:<11} "
+    label = f"{harmless(part.who)[:24]:<11} "
     return [f"{' ' * 12 if number else label}{line}".rstrip() for number, line in enumerate(lines)]
 
 
@@ -108,28 +160,29 @@ def _cut_line(line: str) -> str:
     return line if left <= 0 else f"{line[:_MOST_CHARACTERS]}… {counted(left, 'more character')}; --full shows them"
 
 
-def utterances(item: Item) -> Iterator[Utterance]:
-    """What one item of a conversation says; one of several pieces says several things."""
-    match item:
-        case Words():
-            who = f"{item.role} {item.speaker}" if item.speaker else item.role
-            yield from (Utterance(who, _shown(piece)) for piece in item.pieces)
-        case ToolOutput():
-            yield from (Utterance("tool error" if item.failed else "tool", _shown(piece)) for piece in item.pieces)
-        case ToolUse():
-            yield Utterance("tool call", f"{item.name} {as_text(item.arguments)}")
-        case Thought():
-            yield Utterance("reasoning", item.text or "(not shown)")
-        case Declined():
-            yield Utterance("refusal", item.text)
-        case Unread():
-            yield Utterance(item.kind, _looked_at(item.kind, item.value) or as_text(item.value))
+def shown_parts(items: Iterable[AnyItem]) -> Iterator[ShownPart]:
+    """Items as they are shown; one of several parts is shown as several."""
+    for item in items:
+        match item:
+            case Message():
+                who = f"{item.role} {item.name}" if item.name else item.role
+                yield from (ShownPart(who, _shown(part)) for part in item.parts)
+            case ToolResult():
+                yield from (ShownPart("tool error" if item.failed else "tool", _shown(part)) for part in item.parts)
+            case ToolCall():
+                yield ShownPart("tool call", f"{item.name} {as_text(item.arguments)}")
+            case Reasoning():
+                yield ShownPart("reasoning", item.text or "(not shown)")
+            case Refusal():
+                yield ShownPart("refusal", item.text)
+            case Unknown():
+                yield ShownPart(item.kind, _looked_at(item.kind, item.value) or as_text(item.value))
 
 
-def _shown(piece: str | Picture) -> str:
-    if isinstance(piece, str):
-        return piece
-    return f"[image, {len(piece.url):,} characters]" if piece.url.startswith("data:") else f"[image, {piece.url}]"
+def _shown(part: str | Picture) -> str:
+    if isinstance(part, str):
+        return part
+    return f"[image, {len(part.url):,} characters]" if part.url.startswith("data:") else f"[image, {part.url}]"
 
 
 def _looked_at(kind: str, value: Any) -> str | None:

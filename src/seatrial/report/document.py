@@ -6,22 +6,241 @@ Nothing here looks at a clock or at the order of a set, so the same jobs and opt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 from typing import Literal
 
 from seatrial.analysis.arms import Arm, arms_of
-from seatrial.analysis.comparability import Comparability, comparability
-from seatrial.analysis.comparison import Comparison, after_holm, compare_arms
-from seatrial.analysis.differences import Difference, difference_line
-from seatrial.analysis.figures import Figures, corrected_of
-from seatrial.analysis.heat import HeatMap, heat_map
+from seatrial.analysis.comparability import Comparability, Difference, comparability, difference_line
+from seatrial.analysis.compare import Comparison, after_holm, compare_arms
+from seatrial.analysis.failures import Taxonomy, taxonomy_of
+from seatrial.analysis.figures import Figures, corrected_of, format_mean
+from seatrial.analysis.groups import HeatMap, heat_map
 from seatrial.analysis.leaderboard import Leaderboard, rank_arms
 from seatrial.analysis.loaded import LoadedJob
-from seatrial.analysis.taxonomy import Taxonomy, taxonomy_of
+from seatrial.analysis.tables import Row, Table, interval
 from seatrial.errors import UsageError
-from seatrial.report.methods import Computed, methods
-from seatrial.report.text import harmless
+from seatrial.model.record import ImportedJob
+from seatrial.report.tables import estimate_cells
+from seatrial.report.text import counted, format_cost, format_duration, harmless, p_number, p_text, points
 from seatrial.review.agreement import AgreementReport, agreement_report
 from seatrial.stats.corrected import CorrectedMean
+from seatrial.stats.estimates import Estimate
+from seatrial.stats.paired import EXACT_UP_TO, Paired
+
+# The methods paragraph of a report: what exactly was computed, in sentences made from the values it was computed with.
+#
+# Names in it are strangers' text: what writes the sentences into a page or a file has to escape them.
+
+
+_NAMED = 5
+"""How many things a sentence names before it counts the rest."""
+
+_UNIT = (
+    "The unit of analysis is the task: the rewards of a task's scored trials are averaged first,"
+    " and a mean is over tasks."
+)
+INTERVAL = "Student's t with two tasks more at each end of the range, after Agresti and Coull"
+DIFFERENCE_INTERVAL = "Student's t with one task and a half more that is won, and as much that is lost"
+"""How intervals are made, in the words of a caption."""
+
+_INTERVAL = (
+    "Intervals have a level of {level}: Student's t over the means of tasks, with two tasks more at each end of the"
+    " range from 0 to 1 (after Agresti and Coull), so that none is without a width."
+)
+_REPEATS = (
+    "pass@k is the chance that at least one of k attempts at a task passes and pass^k the chance that all k do, both"
+    " estimated without bias and as means over the tasks that have at least k scored attempts."
+)
+_PAIRS = (
+    "Agents are compared on the tasks that both were scored on, by the difference of their means at each task;"
+    " what only one of them was scored on does not count."
+)
+_DIFFERENCE = (
+    "The interval of a mean difference is made in the same way, with one task and a half more at which the one is"
+    " better by 1, and as much at which the other is."
+)
+_FAMILIES = "Tasks of one family count as one cluster in the intervals of mean rewards, pass rates, pass@k and pass^k."
+_BY_FAMILY = "In comparisons, too, tasks of one family count as one cluster, and their signs flip together."
+_DETECTABLE = (
+    "The detectable difference is the one that a two-sided test at {error} and the interval would both find four times"
+    " out of five with as many tasks that differ as much."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """What a report computed, and by which `version` of this program.
+
+    `by_family` treats tasks of one family as one cluster. `filters` are what chose the trials. `adjusted` is the
+    number of comparisons that p-values are adjusted for after Holm, 0 where they are not. `forced` are the differences
+    for which a comparison would have been refused.
+    """
+
+    arms: Sequence[Arm]
+    version: str
+    comparisons: Sequence[Comparison] = ()
+    level: float = 0.95
+    seed: int = 0
+    by_family: bool = False
+    filters: Sequence[str] = ()
+    adjusted: int = 0
+    forced: Sequence[str] = ()
+
+
+def methods(computed: Computed) -> list[str]:
+    """The sentences, in the order they are read."""
+    return [
+        *_data(computed),
+        *_passing(_jobs(computed)),
+        *_estimation(computed),
+        *_repeats(computed.arms),
+        *_comparing(computed),
+        *_without_verdict(computed.arms),
+        *_doubtful(computed.arms),
+        *_versions(computed),
+    ]
+
+
+def _jobs(computed: Computed) -> list[LoadedJob]:
+    return [*{id(arm.job): arm.job for arm in computed.arms}.values()]
+
+
+def _data(computed: Computed) -> list[str]:
+    jobs, arms = _jobs(computed), computed.arms
+    tasks = {task.id for job in jobs for task in job.file.tasks}
+    attempts = sorted({job.file.spec.attempts for job in jobs})
+    figures = [arm.figures for arm in arms]
+    planned, finished, scored = (
+        sum(getattr(each, name) for each in figures) for name in ("planned", "finished", "scored")
+    )
+    asked = f"{counted(len(arms), 'agent')} on {counted(len(tasks), 'task')} and {_range(attempts)} per task and agent"
+    ran = f"{counted(planned, 'trial')} planned, {finished:,} with a record, {scored:,} scored"
+    lines = [f"The report covers {counted(len(jobs), 'job')} with {asked}: {ran}."]
+    if computed.filters:
+        lines.append(f"Only trials with {_listed(computed.filters)} are in it.")
+    left_out = sum(count.tasks for job in jobs for count in job.summary.left_out)
+    if left_out:
+        lines.append(f"Chosen tasks without any trial, {left_out:,} in number, are in no figure.")
+    uncounted = sum(len(job.uncounted) for job in jobs)
+    if uncounted:
+        records = counted(uncounted, "record of a trial is", "records of trials are")
+        lines.append(f"{records} not sound, and in no figure.")
+    return lines
+
+
+def _range(attempts: Sequence[int]) -> str:
+    if len(attempts) == 1:
+        return counted(attempts[0], "attempt")
+    return f"{attempts[0]:,} to {attempts[-1]:,} attempts" if attempts else "no attempts"
+
+
+def _passing(jobs: Sequence[LoadedJob]) -> list[str]:
+    thresholds = sorted({each for job in jobs for each in job.thresholds})
+    if not thresholds:
+        return []
+    shown = " or ".join(f"{threshold:g}" for threshold in thresholds)
+    each = ", as its job or its last judging says" if len(thresholds) > 1 else ""
+    return [f"A trial passed if its reward is at least {shown}{each}."]
+
+
+def _estimation(computed: Computed) -> list[str]:
+    if not any(arm.scored for arm in computed.arms):
+        return ["No trial was scored, so there is no estimate."]
+    lines = [_UNIT, _INTERVAL.format(level=_percent(computed.level))]
+    if computed.by_family:
+        lines.append(_FAMILIES)
+    return lines
+
+
+def _repeats(arms: Sequence[Arm]) -> list[str]:
+    if not any(judged > 1 for arm in arms for judged, _ in arm.attempts.values()):
+        return []
+    return [_REPEATS]
+
+
+def _comparing(computed: Computed) -> list[str]:
+    made = [comparison for comparison in computed.comparisons if comparison.paired]
+    if not made:
+        return []
+    lines = [_PAIRS, _DIFFERENCE, _test(made, computed.seed)]
+    if computed.by_family:
+        families = all(comparison.families is not None for comparison in made)
+        lines.append(_BY_FAMILY if families else "Comparisons take every task by itself, also those of one family.")
+    if computed.adjusted:
+        lines.append(f"p-values are adjusted after Holm for {counted(computed.adjusted, 'comparison')}.")
+    lines.append(_DETECTABLE.format(error=_percent(round(1 - computed.level, 6))))
+    if computed.forced:
+        lines.append(f"The comparison was forced although {_listed(computed.forced)}.")
+    return lines
+
+
+def _test(made: Sequence[Comparison], seed: int) -> str:
+    drawn = {each.paired.draws for each in made if each.paired}
+    units = "tasks" if all(each.families is None for each in made) else "families"
+    parts = []
+    if 0 in drawn:
+        parts.append(f"exact up to {EXACT_UP_TO} {units} with a difference")
+    if times := " or ".join(f"{count:,}" for count in sorted(drawn - {0})):
+        parts.append(f"drawn {times} times with the seed {seed} for more than {EXACT_UP_TO} {units} with a difference")
+    return f"p-values are two-sided, of a test that flips the signs of the differences: {', '.join(parts)}."
+
+
+def _without_verdict(arms: Sequence[Arm]) -> list[str]:
+    figures = [arm.figures for arm in arms]
+    parts = [
+        ("could not be run", sum(each.infrastructure for each in figures)),
+        ("the verifier could not judge", sum(each.invalid for each in figures)),
+        ("cancelled", sum(each.counts.get("cancelled", 0) for each in figures)),
+        ("not run", sum(each.open for each in figures)),
+    ]
+    said = [f"{count:,} ({what})" for what, count in parts if count]
+    if not said:
+        return ["Every planned trial was scored."]
+    means = [f"{arm.label} {format_mean(mean)}" for arm in arms if (mean := arm.figures.mean_if_failed) is not None]
+    lines = [f"Trials without a verdict are in no mean, and none of them counts as 0: {_listed(said)}."]
+    if any(each.infrastructure or each.invalid or each.counts.get("cancelled", 0) for each in figures) and means:
+        lines.append(f"If those with a record had failed, the means would be: {_listed(means)}.")
+    return lines
+
+
+def _doubtful(arms: Sequence[Arm]) -> list[str]:
+    lines = []
+    figures: list[Figures] = [arm.figures for arm in arms]
+    if disputed := sum(each.disputed for each in figures):
+        lines.append(f"{counted(disputed, 'verdict is', 'verdicts are')} disputed; the lower reward counts.")
+    if regraded := sum(each.regraded for each in figures):
+        lines.append(f"{counted(regraded, 'trial was', 'trials were')} judged again; the newest verdict counts.")
+    return lines
+
+
+def _versions(computed: Computed) -> list[str]:
+    jobs = _jobs(computed)
+    own = sorted({job.file.seatrial_version for job in jobs if not job.file.imported})
+    others = sorted({_source(job.file.imported) for job in jobs if job.file.imported})
+    run_here = f"were run by Seatrial {_listed(own)}" if own else ""
+    elsewhere = f"were imported from results of {_listed(others)}" if others else ""
+    ran = f"The trials {' or '.join(filter(None, [run_here, elsewhere]))}." if jobs else ""
+    return [
+        *filter(None, [ran]),
+        f"The figures were computed by Seatrial {computed.version} with the seed {computed.seed}.",
+    ]
+
+
+def _source(imported: ImportedJob) -> str:
+    program = "Harbor" if imported.format == "harbor" else imported.format
+    mapped = imported.reward_range
+    scaled = f", whose rewards from {mapped[0]:g} to {mapped[1]:g} were mapped onto 0 to 1" if mapped else ""
+    return f"{program} {imported.version or 'of an unknown version'}{scaled}"
+
+
+def _percent(level: float) -> str:
+    return f"{100 * level:g} %"
+
+
+def _listed(words: Sequence[str]) -> str:
+    shown = [*words[:_NAMED], *([f"{len(words) - _NAMED:,} more"] if len(words) > _NAMED else [])]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
 
 _MOST_REASONS = 10
 
@@ -100,6 +319,8 @@ class ReportDocument:
     period: Period | None
     notices: tuple[ReportNotice, ...]
     methods: tuple[str, ...]
+    folder: Path | None = None
+    """Where it is going to lie, for what links from there; None where it is printed."""
 
     @property
     def thresholds(self) -> tuple[float, ...]:
@@ -119,8 +340,8 @@ class ReportDocument:
     @property
     def ranked(self) -> list[tuple[Arm, Figures]]:
         """Arms that have a mean, the highest first."""
-        both = [(arm, figures) for arm, figures in zip(self.arms, self.figures, strict=True) if figures.mean]
-        return sorted(both, key=lambda each: -each[1].mean.value if each[1].mean else 0.0)
+        both = [(arm, figures) for arm, figures in zip(self.arms, self.figures, strict=True) if figures.estimate]
+        return sorted(both, key=lambda each: -(each[1].mean or 0.0))
 
 
 def make_document(jobs: Sequence[LoadedJob], options: ReportOptions | None = None) -> ReportDocument:
@@ -140,7 +361,7 @@ def make_document(jobs: Sequence[LoadedJob], options: ReportOptions | None = Non
         jobs=tuple(jobs),
         arms=tuple(arms),
         figures=tuple(figures),
-        corrected=tuple(corrected_of(arm, clusters=clusters, level=options.level) for arm in arms),
+        corrected=tuple(corrected_of(arm.selected, clusters=clusters, level=options.level) for arm in arms),
         baseline=baseline,
         comparisons=comparisons,
         lead=next((each for each in comparisons if _is_of(each.comparison, first_two)), None),
@@ -240,7 +461,7 @@ def _notice(checked: tuple[Arm, Arm, Comparability], options: ReportOptions) -> 
 
 def _first_two(arms: Sequence[Arm], figures: Sequence[Figures]) -> list[Arm]:
     """The arms with the two highest means, the highest first; none where there are no two."""
-    means = [(each.mean.value, arm) for arm, each in zip(arms, figures, strict=True) if each.mean]
+    means = [(each.mean, arm) for arm, each in zip(arms, figures, strict=True) if each.mean is not None]
     ranked = [arm for _, arm in sorted(means, key=lambda pair: -pair[0])]
     return ranked[:2] if len(ranked) > 1 else []
 
@@ -252,3 +473,134 @@ def _is_of(comparison: Comparison, arms: Sequence[Arm]) -> bool:
 def _period(jobs: Sequence[LoadedJob]) -> Period | None:
     started = [trial.started_at for job in jobs for trial in job.trials if trial.started_at]
     return Period(min(started)[:19], max(started)[:19]) if started else None
+
+
+def percent(level: float) -> str:
+    """A level as it is printed: `95 %`."""
+    return f"{100 * level:g} %"
+
+
+def arms_table(document: ReportDocument, most: int) -> Table:
+    """What each arm amounts to, in the order of the document; at most so many of them."""
+    figures = document.figures[:most]
+    repeats = max((max(each.pass_at, default=1) for each in figures), default=1)
+    costly = any(each.cost_per_solved is not None for each in figures)
+    header = ["agent", "mean reward", f"{percent(document.options.level)} interval", "pass rate"]
+    header += [f"pass@{repeats}", f"pass^{repeats}"] if repeats > 1 else []
+    header += ["scored", "tasks", *(["cost per pass"] if costly else []), "median time"]
+    rows = []
+    for arm, each in zip(document.arms[:most], figures, strict=True):
+        tasks = f"{each.estimate.groups:,}" if each.estimate else "0"
+        cells = [arm.label, *estimate_cells(each.estimate), share_words(each.pass_estimate)]
+        several = (each.pass_at, each.pass_all) if repeats > 1 else ()
+        cells += [share_words(found.get(repeats)) for found in several]
+        cells += [f"{each.scored:,} of {each.planned:,}", tasks]
+        cells += [format_cost(each.cost_per_solved)] if costly else []
+        rows.append((*cells, _median(each)))
+    return Table(header, rows)
+
+
+def share_words(estimate: Estimate | None) -> str:
+    """A share with its interval, in percent; a dash for none."""
+    if estimate is None:
+        return "-"
+    share = format_mean(estimate.value, ".1%").replace("%", " %")
+    return f"{share} ({100 * estimate.low:.1f} to {100 * estimate.high:.1f})"
+
+
+def _median(figures: Figures) -> str:
+    return format_duration(figures.times.median if figures.times else None)
+
+
+def comparisons_table(document: ReportDocument, most: int) -> Table:
+    """How each comparison ended, the second arm against the first: differences in points of a hundred."""
+    made = [each for each in document.comparisons if each.comparison.paired][:most]
+    level = percent(document.options.level)
+    p_value = "p (Holm)" if document.tested > 1 else "p"
+    header = ("agent", "against", "difference in points", f"{level} interval", p_value, "tasks", "won", "lost")
+    return Table((*header, "detectable"), [_comparison(each) for each in made], names=2)
+
+
+def _comparison(made: AdjustedComparison) -> Row:
+    paired = made.comparison.paired
+    if paired is None:
+        return ()
+    p_value = paired.p_value if made.adjusted is None else made.adjusted
+    return (
+        made.comparison.second.label,
+        made.comparison.first.label,
+        signed(paired.difference),
+        f"{signed(paired.low)} to {signed(paired.high)}",
+        p_number(p_value),
+        f"{paired.tasks:,}",
+        f"{paired.wins:,}",
+        f"{paired.losses:,}",
+        points(paired.detectable) if paired.detectable <= 1.0 else "-",
+    )
+
+
+def signed(share: float) -> str:
+    """A difference in points with its sign: `+4.1`."""
+    shown = points(share)
+    return shown if shown.startswith("-") or shown == "0.0" else f"+{shown}"
+
+
+def some(rows: Sequence[object], most: int, noun: str) -> str:
+    """What is said below a table that has not everything; empty when it has."""
+    return f"{len(rows) - most:,} more {noun} are not shown." if len(rows) > most else ""
+
+
+# The first sentence of a report: who leads, by how much, and how sure that is.
+
+
+def headline(document: ReportDocument) -> str:
+    """One or two sentences. Names in them are strangers' text."""
+    ranked = document.ranked
+    if not ranked:
+        return "No trial was judged, so there is no mean."
+    arm, mean = ranked[0][0], ranked[0][1].estimate
+    if len(ranked) == 1 or mean is None:
+        tasks = counted(mean.groups if mean else 0, "task")
+        return f"{arm.label} has a mean reward of {in_words(mean)} over {tasks}."
+    other = ranked[1][0].label
+    alone = ranked[1][1].mean is None or ranked[1][1].mean < mean.value
+    highest = f"{arm.label} {'has the highest mean' if alone else 'and others have the highest mean'}, {in_words(mean)}"
+    if document.lead is None:
+        return f"{highest}, but cannot be compared with {other}: a reward does not mean the same for both."
+    if document.lead.comparison.paired is None:
+        return f"{highest}, but no judged task in common with {other}."
+    return _lead(arm.label, other, document.lead, document.lead.comparison.paired)
+
+
+def _lead(leader: str, other: str, lead: AdjustedComparison, paired: Paired) -> str:
+    """On the tasks of both, the one with the higher mean over all of its own may be behind."""
+    sign = 1 if lead.comparison.second.label == leader else -1
+    if sign * paired.difference < 0:
+        leader, other, sign = other, leader, -sign
+    low, high = sorted((sign * paired.low, sign * paired.high))
+    over = f"on {counted(paired.tasks, 'common task')}"
+    between = f"{100 * paired.level:g} % interval {points(low)} to {points(high)}"
+    if paired.difference == 0:
+        return f"{leader} and {other} are level {over} ({between} points)."
+    p_value = paired.p_value if lead.adjusted is None else lead.adjusted
+    ahead = points(abs(paired.difference))
+    sure = _sure(lead.comparison, paired)
+    return f"{leader} leads {other} by {ahead} points {over} ({between}, {p_text(p_value)}). {sure}"
+
+
+def _sure(comparison: Comparison, paired: Paired) -> str:
+    if comparison.verdict in ("better", "worse"):
+        return "So large a difference would be rare if both were equally good."
+    if comparison.too_few:
+        return "So few tasks cannot show a difference, however large."
+    if comparison.verdict == "inconclusive":
+        return "The p-value speaks for a difference; the interval, which is more careful, has room for none."
+    if paired.sd == 0 or paired.detectable > 1:
+        return "That may be chance."
+    found = f"{points(paired.detectable)} points"
+    return f"That may be chance: with tasks like these, a difference of {found} is found four times out of five."
+
+
+def in_words(estimate: Estimate | None) -> str:
+    """A mean with its interval: `0.833 (0.601 to 0.952)`, a dash for none."""
+    return f"{format_mean(estimate.value)} ({interval(estimate)})" if estimate else "-"

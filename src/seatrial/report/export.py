@@ -1,29 +1,19 @@
 """What is exported of a trial: its trajectory, or lines of training data, with what became of the trial beside them."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from seatrial.gateway.calls import CALLS_FILE, parse_calls
-from seatrial.gateway.recorded import RecordedCalls
-from seatrial.model.annotation import Annotation
+from seatrial.gateway.calls import CALLS_FILE, MOST_BYTES, RecordedCalls, parse_calls
+from seatrial.model.evaluation import Annotation
 from seatrial.model.record import TrialRecord
 from seatrial.model.trace import ModelCall
-from seatrial.store.files import read_below
 from seatrial.trajectories.atif import TrajectoryFiles, make_trajectory, session_of
-from seatrial.trajectories.chat_lines import chat_line
-from seatrial.trajectories.dialogue import Dialogue, dialogues
-from seatrial.trajectories.sharegpt import sharegpt_line
+from seatrial.trajectories.export import chat_line, dialogues
 from seatrial.trajectories.threads import MAIN, find_threads
-
-LineFormat = Literal["sharegpt", "openai-jsonl"]
-LINE_FORMATS: tuple[LineFormat, ...] = get_args(LineFormat)
-_WRITERS: dict[LineFormat, Callable[[Dialogue], dict[str, Any]]] = {
-    "sharegpt": sharegpt_line,
-    "openai-jsonl": chat_line,
-}
+from seatrial.untrusted.files import read_below
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +28,7 @@ class TrialTalk:
 
     def stored(self) -> bytes:
         """The calls as they are stored. Raises StoreError for a file that is a link, or lies behind one in the job."""
-        return read_below(self.path, self.job)
+        return read_below(self.path, self.job, 2 * MOST_BYTES)
 
     def calls(self) -> list[ModelCall]:
         """The calls. Raises ValueError for damaged ones, and as `stored` does."""
@@ -106,7 +96,7 @@ def trajectory_of(talk: TrialTalk) -> TrajectoryFiles | None:
     return TrajectoryFiles(made.trajectory.model_copy(update={"extra": extra}), made.images)
 
 
-def training_lines(talk: TrialTalk, form: LineFormat, *, threads: Literal["main", "all"]) -> Iterator[TrainingLine]:
+def training_lines(talk: TrialTalk, *, threads: Literal["main", "all"]) -> Iterator[TrainingLine]:
     """The lines of a trial, one for each thread, or for each stretch of one that was compacted.
 
     Raises StoreError, or ValueError for damaged calls.
@@ -118,7 +108,7 @@ def training_lines(talk: TrialTalk, form: LineFormat, *, threads: Literal["main"
             continue
         for dialogue in dialogues(recorded, thread):
             facts = {**talk.facts, "thread": dialogue.thread, "part": dialogue.number, "model": dialogue.model}
-            yield TrainingLine(_WRITERS[form](dialogue), facts)
+            yield TrainingLine(chat_line(dialogue), facts)
 
 
 def _step_folders(folder: Path) -> list[str]:

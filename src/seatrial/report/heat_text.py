@@ -6,7 +6,8 @@ screen ends.
 
 from collections.abc import Iterator, Sequence
 
-from seatrial.analysis.heat import HeatCell, HeatMap
+from seatrial.analysis.figures import format_mean
+from seatrial.analysis.groups import HeatCell, HeatMap
 from seatrial.report.text import counted, harmless, shown_width
 
 FEW_TASKS = 60
@@ -58,7 +59,7 @@ def _tall(heat: HeatMap, width: int | None) -> Iterator[list[Span]]:
             line: list[Span] = [(_padded(_cut(harmless(task), name), name), None)]
             for at in block:
                 sign, mean = mark(row[at]), row[at].mean
-                number = "" if mean is None else f" {mean:.2f}"
+                number = "" if mean is None else format_mean(mean, ".2f").rjust(_NUMBER - 1)
                 line += [(_GAP, None), (sign, _COLOURS.get(sign)), (number.ljust(sizes[at] - 1), None)]
             yield line
 

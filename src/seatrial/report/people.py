@@ -1,33 +1,18 @@
 """What people say of trials, in words: how far they agree, what they make of the verifier, what is still missing.
 
-Values in, cells and lines out, which commands print and reports lay out.
+Values in, tables and lines out, which commands print and reports lay out.
 """
 
 from collections.abc import Sequence
 
+from seatrial.analysis.figures import format_mean
+from seatrial.analysis.tables import Row, Table
 from seatrial.report.text import counted, format_duration, harmless
-from seatrial.review.agreement import AgreementReport, ReviewFigures, TaskReviews
-from seatrial.review.readiness import Readiness
-from seatrial.review.reviewers import ReviewerFigures
-from seatrial.review.states import ReviewState
-from seatrial.review.verifier import Dissent, VerifierFigures
-from seatrial.stats.corrected_rate import CorrectedRate
-from seatrial.stats.diagnostic import WeightedShare
-from seatrial.stats.raters import Metric, PairAgreement
-from seatrial.stats.resampling import AgreementEstimate
-
-Row = tuple[str, ...]
-
-MEASURE_COLUMNS = ("agreement", "value", "interval", "trials")
-CONFUSION_COLUMNS = ("", "people pass", "people fail")
-SHARE_COLUMNS = ("verifier", "share", "interval", "trials", "what it means")
-RATE_COLUMNS = ("pass rate", "share", "interval", "from")
-REVIEWER_COLUMNS = ("reviewer", "pass", "fail", "defer", "time each", "right about gold")
-PAIR_COLUMNS = ("reviewers", "", "trials", "same", "Cohen's κ")
-TASK_COLUMNS = ("task", "reviewed", "same", "both pass", "verifier only", "people only", "neither")
-AGENT_COLUMNS = ("pass rate of", "by the verifier", "corrected", "interval", "reviewed")
-GATE_COLUMNS = ("gate", "", "why")
-DISSENT_COLUMNS = ("trial", "agent", "reward")
+from seatrial.review.agreement import AgreementReport, Readiness, ReviewerFigures, ReviewFigures, TaskReviews
+from seatrial.review.cases import Dissent, VerifierFigures
+from seatrial.review.verdicts import ReviewState
+from seatrial.stats.agreement import AgreementEstimate, Metric, PairAgreement
+from seatrial.stats.corrected import CorrectedRate, WeightedShare
 
 MEASURES: dict[Metric, str] = {
     "percent": "the same verdict",
@@ -96,11 +81,12 @@ def review_lines(figures: ReviewFigures) -> list[str]:
     return lines
 
 
-def measure_rows(figures: ReviewFigures) -> list[Row]:
+def measures_table(figures: ReviewFigures) -> Table:
     """Every measure that applies, the one to look at first in front."""
     measures = figures.agreement.measures
     ordered = sorted(measures, key=lambda name: (name != figures.agreement.headline, [*MEASURES].index(name)))
-    return [(MEASURES[name], *_measure(measures[name])) for name in ordered] if figures.agreement.shared > 1 else []
+    rows = [(MEASURES[name], *_measure(measures[name])) for name in ordered] if figures.agreement.shared > 1 else []
+    return Table(("agreement", "value", "interval", "trials"), rows)
 
 
 def _measure(found: AgreementEstimate | None) -> Row:
@@ -116,18 +102,17 @@ def interval_text(found: AgreementEstimate) -> str:
     return f"{found.low:.3f} to {found.high:.3f}"
 
 
-def confusion_rows(verifier: VerifierFigures) -> list[Row]:
+def confusion_table(verifier: VerifierFigures) -> Table:
     """The table of the verifier against people, as counted; none where no trial has both verdicts."""
     found = verifier.confusion
-    if not found.trials:
-        return []
-    return [
+    rows = [
         ("verifier pass", f"{found.both_pass:,}", f"{found.only_verifier:,}"),
         ("verifier fail", f"{found.only_people:,}", f"{found.both_fail:,}"),
     ]
+    return Table(("", "people pass", "people fail"), rows if found.trials else [])
 
 
-def share_rows(verifier: VerifierFigures) -> list[Row]:
+def shares_table(verifier: VerifierFigures) -> Table:
     """How often the verifier is right, in three ways."""
     found = verifier.confusion
     named: tuple[tuple[str, WeightedShare | None, str], ...] = (
@@ -135,38 +120,42 @@ def share_rows(verifier: VerifierFigures) -> list[Row]:
         ("recall", found.recall, "of what people pass, it passes"),
         ("specificity", found.specificity, "of what people fail, it fails"),
     )
-    return [
+    rows = [
         (name, f"{share.value:.1%}", _percents(share), f"{share.trials:,}", meaning)
         for name, share, meaning in named
         if share
     ]
+    return Table(("verifier", "share", "interval", "trials", "what it means"), rows)
 
 
-def rate_rows(verifier: VerifierFigures) -> list[Row]:
+def rates_table(verifier: VerifierFigures) -> Table:
     """The verifier's pass rate and what people would have found, as far as that can be said."""
+    columns = ("pass rate", "share", "interval", "from")
     if verifier.pass_rate is None or not verifier.confusion.trials:
-        return []
-    rows: list[Row] = [("by the verifier", f"{verifier.pass_rate:.1%}", "-", counted(verifier.judged, "trial"))]
+        return Table(columns, [])
+    rows = [("by the verifier", format_mean(verifier.pass_rate, ".1%"), "-", counted(verifier.judged, "trial"))]
     methods: tuple[tuple[str, CorrectedRate | None, str], ...] = (
         ("corrected", verifier.powered, "prediction-powered"),
         ("corrected", verifier.gladen, "Rogan and Gladen"),
     )
-    return rows + [(name, f"{rate.value:.1%}", _percents(rate), how) for name, rate, how in methods if rate]
+    rows += [(name, format_mean(found.value, ".1%"), _percents(found), how) for name, found, how in methods if found]
+    return Table(columns, rows)
 
 
-def agent_rows(report: AgreementReport) -> list[Row]:
+def agents_table(report: AgreementReport) -> Table:
     """What people would have found of each agent, the prediction-powered way; none for one that nobody reviewed."""
-    return [
+    rows = [
         (
             harmless(agent),
-            f"{each.pass_rate:.1%}",
-            f"{each.powered.value:.1%}",
+            format_mean(each.pass_rate, ".1%"),
+            format_mean(each.powered.value, ".1%"),
             _percents(each.powered),
             f"{each.powered.reviewed:,} of {each.judged:,}",
         )
         for agent, each in report.agents.items()
         if each.powered and each.pass_rate is not None
     ]
+    return Table(("pass rate of", "by the verifier", "corrected", "interval", "reviewed"), rows)
 
 
 def sampling_line(verifier: VerifierFigures) -> str:
@@ -179,9 +168,9 @@ def sampling_line(verifier: VerifierFigures) -> str:
     return "Trials were not drawn by lot; those that were reviewed are taken for a fair sample of all."
 
 
-def reviewer_rows(reviewers: Sequence[ReviewerFigures]) -> list[Row]:
+def reviewers_table(reviewers: Sequence[ReviewerFigures]) -> Table:
     """What each reviewer tends to say."""
-    return [
+    rows = [
         (
             harmless(" · ".join(part for part in (each.reviewer_id, each.discipline) if part)),
             *(f"{count:,}" for count in (each.passed, each.failed, each.deferred)),
@@ -190,19 +179,21 @@ def reviewer_rows(reviewers: Sequence[ReviewerFigures]) -> list[Row]:
         )
         for each in reviewers
     ]
+    return Table(("reviewer", "pass", "fail", "defer", "time each", "right about gold"), rows)
 
 
-def pair_rows(pairs: Sequence[PairAgreement]) -> list[Row]:
+def pairs_table(pairs: Sequence[PairAgreement]) -> Table:
     """Every two reviewers who judged a trial in common."""
-    return [
+    rows = [
         (harmless(pair.first), harmless(pair.second), f"{pair.items:,}", _number(pair.percent), _number(pair.kappa))
         for pair in pairs
     ]
+    return Table(("reviewers", "", "trials", "same", "Cohen's κ"), rows, names=2)
 
 
-def task_rows(tasks: Sequence[TaskReviews]) -> list[Row]:
+def tasks_table(tasks: Sequence[TaskReviews]) -> Table:
     """Every task that was reviewed."""
-    return [
+    rows = [
         (
             harmless(task.task_id),
             f"{task.reviewed:,} of {task.trials:,}",
@@ -211,6 +202,7 @@ def task_rows(tasks: Sequence[TaskReviews]) -> list[Row]:
         )
         for task in tasks
     ]
+    return Table(("task", "reviewed", "same", "both pass", "verifier only", "people only", "neither"), rows)
 
 
 def _cells(task: TaskReviews) -> tuple[int, int, int, int]:
@@ -218,17 +210,19 @@ def _cells(task: TaskReviews) -> tuple[int, int, int, int]:
     return found.both_pass, found.only_verifier, found.only_people, found.both_fail
 
 
-def dissent_rows(dissents: Sequence[Dissent]) -> list[Row]:
+def dissents_table(title: str, dissents: Sequence[Dissent]) -> Table:
     """Trials of which the verifier and people say different things."""
-    return [
+    rows = [
         (harmless(each.trial_id), harmless(each.agent), "-" if each.reward is None else f"{each.reward:g}")
         for each in dissents
     ]
+    return Table((title, "agent", "reward"), rows, names=2)
 
 
-def gate_rows(ready: Readiness) -> list[Row]:
+def gates_table(ready: Readiness) -> Table:
     """What has to hold before anything is built on reviews, and whether it does."""
-    return [(_GATES[gate.name], _STATES[gate.state], harmless(gate.reason)) for gate in ready.gates]
+    rows = [(_GATES[gate.name], _STATES[gate.state], harmless(gate.reason)) for gate in ready.gates]
+    return Table(("gate", "", "why"), rows, names=3)
 
 
 def ready_line(ready: Readiness) -> str:
@@ -250,8 +244,8 @@ def people_lines(report: AgreementReport) -> list[str]:
     if verifier.powered and verifier.pass_rate is not None:
         found = verifier.powered
         lines.append(
-            f"The verifier passes {verifier.pass_rate:.1%}; corrected by what people say it would be {found.value:.1%} "
-            f"({_percents(found)})."
+            f"The verifier passes {format_mean(verifier.pass_rate, '.1%')}; corrected by what people say it would be "
+            f"{format_mean(found.value, '.1%')} ({_percents(found)})."
         )
     return lines
 

@@ -1,24 +1,18 @@
-"""Summaries and trials as words: cells and lines, which a command prints as a table, in a pipe or on a display.
+"""Figures and trials as words: numbers as people write them, and lines that stand beside tables.
 
 Task ids, messages and logs are strangers' text; everything here has been through `harmless`.
 """
 
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from typing import Any
 
-from seatrial.analysis.gathered import UsageTotal, added_usage
-from seatrial.analysis.summary import FailureCount, JobSummary
-from seatrial.analysis.tally import Tally
+from seatrial.analysis.figures import Figures, format_mean
+from seatrial.analysis.summary import FailureCount
 from seatrial.model.evaluation import NEEDS_SYSTEM
-from seatrial.model.record import Outcome
-from seatrial.stats.estimates import Estimate
+from seatrial.model.outcome import Outcome
 from seatrial.store.index import TrialEntry
-
-JUDGED_COLUMNS = ("mean", "95 % interval", "pass rate", "pass interval", "scored")
-SUMMARY_COLUMNS = ("agent", *JUDGED_COLUMNS)
-TRIAL_COLUMNS = ("trial", "outcome", "reward", "time")
-USED_COLUMNS = ("tokens", "cost")
-USAGE_COLUMNS = ("agent", "calls", "tokens in", "tokens out", "cost", "per trial", "per pass")
 
 OUTCOME_WORDS: dict[Outcome, str] = {
     "pass": "passed",
@@ -44,6 +38,7 @@ _URGENCY: tuple[Outcome, ...] = (
     "pass",
 )
 _WIDEST_LINE = 2000
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:
@@ -74,6 +69,22 @@ def harmless_lines(text: str) -> list[str]:
         return [text]
     lines = text.replace("\r\n", "\n").expandtabs(4).split("\n")
     return ["".join(character if character.isprintable() else " " for character in line) for line in lines]
+
+
+def utf8_text(text: str) -> str:
+    """A text with a replacement character for what UTF-8 has no way to write."""
+    return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)
+
+
+def utf8_value(value: Any) -> Any:
+    """The same for a value of a table: text, a list of texts, or a mapping from texts."""
+    if isinstance(value, str):
+        return utf8_text(value)
+    if isinstance(value, tuple | list):
+        return [utf8_value(each) for each in value]
+    if isinstance(value, dict):
+        return {utf8_text(name): utf8_value(each) for name, each in value.items()}
+    return value
 
 
 def cache_use(cached: int, stored: int) -> str:
@@ -112,34 +123,27 @@ def format_duration(seconds: float | None) -> str:
     return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
-def summary_rows(summary: JobSummary) -> list[tuple[str, ...]]:
-    """One row per agent: its mean and pass rate, and how many of the planned trials they rest on."""
-    return [(harmless(name), *judged_cells(tally)) for name, tally in summary.agents.items()]
+def p_text(value: float) -> str:
+    """A p-value with as many digits as matter."""
+    if value < 0.001:
+        return "p < 0.001"
+    return f"p = {value:.3f}" if value < 0.1 else f"p = {value:.2f}"
 
 
-def judged_cells(tally: Tally) -> tuple[str, ...]:
-    """The cells of JUDGED_COLUMNS: dashes where no trial was judged."""
-    scored = f"{tally.scored:,} of {tally.planned:,}"
-    return *estimate_cells(tally.estimate), *share_cells(tally.pass_estimate), scored
+def p_number(value: float | None) -> str:
+    """The number of a p-value alone, a dash for none."""
+    return "-" if value is None else p_text(value).removeprefix("p ").removeprefix("= ")
 
 
-def estimate_cells(estimate: Estimate | None) -> tuple[str, str]:
-    """A mean and its interval."""
-    if estimate is None:
-        return "-", "-"
-    return f"{estimate.value:.3f}", f"{estimate.low:.3f} to {estimate.high:.3f}"
+def points(share: float) -> str:
+    """A share as points of 100; no minus before a zero."""
+    text = f"{100 * share:.1f}"
+    return "0.0" if text == "-0.0" else text
 
 
-def share_cells(estimate: Estimate | None) -> tuple[str, str]:
-    """A share and its interval, in percent."""
-    if estimate is None:
-        return "-", "-"
-    return f"{estimate.value:.1%}", f"{100 * estimate.low:.1f} to {estimate.high:.1%}"
-
-
-def interval_line(tallies: Iterable[Tally]) -> str | None:
+def interval_line(shown: Iterable[Figures]) -> str | None:
     """By what the intervals of a table were computed, None where it has none."""
-    found = [tally.estimate for tally in tallies if tally.estimate]
+    found = [figures.estimate for figures in shown if figures.estimate]
     if not found:
         return None
     least, most = (pick(each.groups for each in found) for pick in (min, max))
@@ -148,11 +152,11 @@ def interval_line(tallies: Iterable[Tally]) -> str | None:
     return f"{found[0].level * 100:g} % intervals over {tasks}: {added}; docs/statistics.md"
 
 
-def outcome_counts(tally: Tally) -> str:
+def outcome_counts(figures: Figures) -> str:
     """How often each outcome occurred, on one line, with what has not been run yet."""
-    counts = [f"{count:,} {outcome}" for outcome, count in tally.counts.items()]
-    if tally.open:
-        counts.append(f"{tally.open:,} not run yet")
+    counts = [f"{count:,} {outcome}" for outcome, count in figures.counts.items()]
+    if figures.open:
+        counts.append(f"{figures.open:,} not run yet")
     return ", ".join(counts) or "no trials"
 
 
@@ -171,35 +175,56 @@ _WARNINGS = {
 }
 
 
-def doubts(tally: Tally) -> list[str]:
+def doubts(figures: Figures) -> list[str]:
     """What a reader should know about the verdicts before believing their mean."""
-    lines = _other_means(tally)
-    if tally.disputed and tally.believed_mean is not None:
-        verdicts = counted(tally.disputed, "verdict is", "verdicts are")
-        lines.append(f"{verdicts} disputed; the mean would be {tally.believed_mean:.3f} with the higher ones")
-    if tally.regraded:
-        mean = "there was no mean" if tally.first_mean is None else f"the mean was {tally.first_mean:.3f}"
-        lines.append(f"{counted(tally.regraded, 'trial was', 'trials were')} judged again; {mean} before")
-    if (others := tally.curated - tally.disputed) > 0:
+    lines = other_means(figures)
+    if figures.disputed and figures.believed_mean is not None:
+        verdicts = counted(figures.disputed, "verdict is", "verdicts are")
+        lines.append(
+            f"{verdicts} disputed; the mean would be {format_mean(figures.believed_mean)} with the higher ones"
+        )
+    if figures.regraded:
+        mean = "there was no mean" if figures.first_mean is None else f"the mean was {format_mean(figures.first_mean)}"
+        lines.append(f"{counted(figures.regraded, 'trial was', 'trials were')} judged again; {mean} before")
+    if (others := figures.curated - figures.disputed) > 0:
         lines.append(f"in {counted(others, 'trial')} files of the agent's were hidden from the verifier or put back")
-    lines += [f"{counted(trials, 'trial')}: {_WARNINGS.get(code, code)}" for code, trials in tally.warnings.items()]
+    lines += [f"{counted(trials, 'trial')}: {_WARNINGS.get(code, code)}" for code, trials in figures.warnings.items()]
     return lines
 
 
-def _other_means(tally: Tally) -> list[str]:
+def other_means(figures: Figures, noun: str = "trial", lacking: str = "a verdict") -> list[str]:
     """What the mean would be if it was taken otherwise, where that is seen in three digits."""
     lines = []
-    missing = tally.finished - tally.scored
-    if missing and _differ(tally.mean, tally.mean_if_failed):
-        trials = counted(missing, "trial without a verdict", "trials without a verdict")
-        lines.append(f"the mean would be {tally.mean_if_failed:.3f} with {trials} as 0")
-    if _differ(tally.mean, tally.trial_mean):
-        lines.append(f"the mean of trials is {tally.trial_mean:.3f}: not all tasks have equally many that were judged")
+    missing = figures.finished - figures.scored
+    if missing and _differ(figures.mean, figures.mean_if_failed):
+        without = counted(missing, f"{noun} without {lacking}", f"{noun}s without {lacking}")
+        lines.append(f"the mean would be {format_mean(figures.mean_if_failed)} with {without} as 0")
+    if _differ(figures.mean, figures.trial_mean):
+        mean, group = format_mean(figures.trial_mean), "tasks" if noun == "trial" else "examples"
+        lines.append(f"the mean of {noun}s is {mean}: not all {group} have equally many that were judged")
     return lines
 
 
 def _differ(mean: float | None, other: float | None) -> bool:
-    return mean is not None and other is not None and f"{mean:.3f}" != f"{other:.3f}"
+    return mean is not None and other is not None and format_mean(mean) != format_mean(other)
+
+
+def stability_line(figures: Figures) -> str | None:
+    """Whether attempts at one task end alike, None where no task was judged twice."""
+    found = figures.stability
+    if figures.scored <= found.tasks:
+        return None
+    counts = f"{found.always:,} always passed, {found.never:,} never, {found.flaky:,} sometimes"
+    return f"of {counted(found.tasks, 'task')}, {counts}"
+
+
+def times_line(figures: Figures) -> str | None:
+    """How long trials took, None where there are not two."""
+    times = figures.times
+    if times is None or figures.finished < 2:
+        return None
+    shown = [format_duration(seconds) for seconds in (times.median, times.p90, times.total)]
+    return f"trials took {shown[0]} (median), 90 % at most {shown[1]}, {shown[2]} in all"
 
 
 def failure_line(failed: FailureCount) -> str:
@@ -208,40 +233,10 @@ def failure_line(failed: FailureCount) -> str:
     return harmless(f"not scored: {failed.example}{more}: {failed.reason}")
 
 
-def usage_rows(tallies: Mapping[str, Tally]) -> list[tuple[str, ...]]:
-    """One row for each agent that called a model, and when there are several one for all; none when none did."""
-    used = {
-        name: tally
-        for name, tally in tallies.items()
-        if tally.usage and (tally.usage.calls or tally.usage.input_tokens)
-    }
-    rows = [(harmless(name), *_used(tally.usage, passes(tally))) for name, tally in used.items() if tally.usage]
-    total = added_usage([tally.usage for tally in used.values() if tally.usage])
-    if total is None or len(rows) <= 1:
-        return rows
-    return [*rows, ("(all)", *_used(total, sum(map(passes, used.values()))))]
-
-
-def passes(tally: Tally) -> int:
-    """How many trials passed."""
-    return tally.counts.get("pass", 0)
-
-
-def prices_line(tallies: Iterable[Tally]) -> str | None:
+def prices_line(shown: Iterable[Figures]) -> str | None:
     """By which tables of prices costs were computed, None where there are no costs."""
-    tables = sorted({table for tally in tallies if tally.usage for table in tally.usage.prices})
+    tables = sorted({table for figures in shown if figures.usage for table in figures.usage.prices})
     return harmless(f"costs by the prices of: {'; '.join(tables)}") if tables else None
-
-
-def _used(usage: UsageTotal, passed: int) -> tuple[str, ...]:
-    cost = usage.cost_usd
-    numbers = (usage.calls, usage.input_tokens, usage.output_tokens)
-    each = (None if cost is None or not count else cost / count for count in (usage.trials, passed))
-    return (*(f"{number:,}" for number in numbers), format_cost(cost), *map(_amount, each))
-
-
-def _amount(usd: float | None) -> str:
-    return format_cost(usd).removesuffix(" USD")
 
 
 def worst_first(entries: Iterable[TrialEntry], count: int | None = None) -> list[TrialEntry]:
@@ -264,22 +259,3 @@ def by_task(entries: Iterable[TrialEntry]) -> list[TrialEntry]:
 
 def _place(entry: TrialEntry) -> tuple[str, str, int]:
     return entry.task_id, entry.agent, entry.attempt
-
-
-def trial_row(entry: TrialEntry) -> tuple[str, ...]:
-    """The cells of one trial."""
-    tries = f" ({entry.tries} tries)" if entry.tries > 1 else ""
-    shown = format_reward(None if entry.outcome in {"verifier_error", "infrastructure_error"} else entry.reward)
-    outcome: str = entry.outcome
-    if entry.disputed_reward is not None:
-        outcome, shown = f"{outcome}, disputed", f"{shown} (or {format_reward(entry.disputed_reward)})"
-    regraded = (f"revision {entry.revision}",) if entry.revision else ()
-    outcome = ", ".join((outcome, *entry.warnings, *regraded))
-    return harmless(f"{entry.trial_id}{tries}"), outcome, shown, format_duration(entry.duration_sec)
-
-
-def used_cells(entry: TrialEntry) -> tuple[str, str]:
-    """What the model of one trial used, as further cells of its row."""
-    if entry.input_tokens is None:
-        return "-", "-"
-    return f"{(entry.input_tokens or 0) + (entry.output_tokens or 0):,}", format_cost(entry.cost_usd)

@@ -2,14 +2,16 @@
 
 import datetime as dt
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
-from seatrial.model.annotation import Annotation
-from seatrial.model.evaluation import EvaluationResult
-from seatrial.model.imported import ImportedFrom
+from seatrial.analysis.tables import Row, Table
+from seatrial.model.evaluation import Annotation, EvaluationResult
+from seatrial.model.outcome import PASS_THRESHOLD
 from seatrial.model.record import (
     AgentRef,
     FileChanges,
+    ImportedFrom,
     LimitSpec,
     ModelUsage,
     PhaseTime,
@@ -23,13 +25,7 @@ from seatrial.report.text import cache_use, counted, format_cost, format_duratio
 from seatrial.scoring.repeats import tell_rewards
 
 Fact = tuple[str, str]
-Row = tuple[str, ...]
 
-BREAKDOWN_COLUMNS = ("dimension", "score", "evidence")
-TAG_COLUMNS = ("category", "source", "description")
-PHASE_COLUMNS = ("phase", "step", "time", "started")
-STEP_COLUMNS = ("step", "agent", "verifier", "outcome", "reward")
-ANNOTATION_COLUMNS = ("reviewer", "judgment", "categories", "notes", "when")
 _APPEALS = {
     "as_left": "on the system as the agent left it",
     "withheld": "without files of the agent that may have steered the verifier",
@@ -76,7 +72,7 @@ def _reward(record: TrialRecord) -> str:
         return "none: the trial was never judged"
     if record.outcome == "verifier_error":
         return f"{format_reward(record.evaluation.reward)}, not counted: the verifier could not judge"
-    threshold = f" (passes from {record.pass_threshold:g})" if record.pass_threshold != 1.0 else ""
+    threshold = f" (passes from {record.pass_threshold:g})" if record.pass_threshold != PASS_THRESHOLD else ""
     if record.disputed_reward is not None:
         threshold += f", disputed: {format_reward(record.disputed_reward)} on the system as the agent left it"
     return format_reward(record.evaluation.reward) + threshold
@@ -89,11 +85,12 @@ def validity_lines(evaluation: EvaluationResult) -> list[str]:
     return [", ".join(said), *(harmless(error) for error in evaluation.validity.errors)]
 
 
-def breakdown_rows(evaluation: EvaluationResult) -> list[Row]:
+def breakdown_table(evaluation: EvaluationResult) -> Table:
     """One row per dimension the verifier named; its error tags and its confidence are told by themselves."""
     found = evaluation.breakdown or {}
     told = {_TOLD_AS_TAGS, *(["confidence"] if evaluation.confidence else [])}
-    return [_dimension(name, entry) for name, entry in found.items() if name not in told]
+    rows = [_dimension(name, entry) for name, entry in found.items() if name not in told]
+    return Table(("dimension", "score", "evidence"), rows)
 
 
 def confidence(evaluation: EvaluationResult) -> str:
@@ -115,10 +112,11 @@ def _dimension(name: str, entry: Any) -> Row:
     return harmless(name), harmless(score), harmless(str(entry.get("evidence", "")))
 
 
-def tag_rows(evaluation: EvaluationResult) -> list[Row]:
+def tags_table(evaluation: EvaluationResult) -> Table:
     """One row per classified failure."""
     tags = evaluation.error_taxonomy or []
-    return [(harmless(tag.category), tag.source.value, harmless(tag.description or "")) for tag in tags]
+    rows = [(harmless(tag.category), tag.source.value, harmless(tag.description or "")) for tag in tags]
+    return Table(("category", "source", "description"), rows)
 
 
 def evidence(record: TrialRecord, changes: FileChanges | None) -> list[Fact]:
@@ -257,9 +255,9 @@ def _used(record: TrialRecord) -> str:
     return ", ".join(parts) or "not measured"
 
 
-def phase_rows(record: TrialRecord) -> list[Row]:
+def phases_table(record: TrialRecord) -> Table:
     """One row per phase, in the order they ran."""
-    return [_phase(time) for time in record.times]
+    return Table(("phase", "step", "time", "started"), [*map(_phase, record.times)])
 
 
 def _phase(time: PhaseTime) -> Row:
@@ -267,9 +265,10 @@ def _phase(time: PhaseTime) -> Row:
     return time.phase, harmless(time.step or ""), length, _moment(time.started_at)
 
 
-def step_rows(record: TrialRecord) -> list[Row]:
+def steps_table(record: TrialRecord) -> Table:
     """One row per step of a multi-step task, as far as it went."""
-    return [_step(step, record.pass_threshold) for step in record.steps]
+    rows = [_step(step, record.pass_threshold) for step in record.steps]
+    return Table(("step", "agent", "verifier", "outcome", "reward"), rows)
 
 
 def _step(step: StepRecord, threshold: float) -> Row:
@@ -281,9 +280,9 @@ def _step(step: StepRecord, threshold: float) -> Row:
     return harmless(step.name), agent, verifier, outcome, format_reward(step.evaluation.reward)
 
 
-def annotation_rows(annotations: Sequence[Annotation]) -> list[Row]:
+def annotations_table(annotations: Sequence[Annotation]) -> Table:
     """One row per verdict, oldest first."""
-    return [
+    rows = [
         (
             harmless(" · ".join(part for part in (said.reviewer_id, said.reviewer_discipline) if part)),
             said.judgment.value,
@@ -293,7 +292,110 @@ def annotation_rows(annotations: Sequence[Annotation]) -> list[Row]:
         )
         for said in annotations
     ]
+    return Table(("reviewer", "judgment", "categories", "notes", "when"), rows)
 
 
 def _moment(when: dt.datetime) -> str:
     return when.isoformat(sep=" ", timespec="seconds")
+
+
+# The revisions of a trial, told: what each of them gave, and why it is not what the one before gave.
+
+
+_SHORT = 12
+
+
+def revisions_table(records: Sequence[TrialRecord], version: str) -> Table:
+    """One row for each revision of a trial, the first one first; none where there is only that.
+
+    `version` is that of the Seatrial that made the job.
+    """
+    told = ["as it ran", *(compare(old, new, version) for old, new in pairwise(records))]
+    rows = [
+        (str(record.revision), record.outcome, _rewards(record), _tests(record), _when(record), harmless(words))
+        for record, words in zip(records, told, strict=True)
+    ]
+    columns = ("revision", "outcome", "reward", "tests", "when", "beside the one before")
+    return Table(columns, rows if len(rows) > 1 else [])
+
+
+def compare(before: TrialRecord, after: TrialRecord, version: str) -> str:
+    """Whether two verdicts on one end state are the same, and all that may be the reason if they are not."""
+    same = (before.outcome, _reward_of_revision(before)) == (after.outcome, _reward_of_revision(after))
+    reasons = list(_differences(before, after, version))
+    if same:
+        return f"the same verdict, by {'; '.join(reasons)}" if reasons else "the same verdict"
+    if reasons:
+        return f"another verdict, by {'; '.join(reasons)}"
+    return "another verdict by the same tests, options and Seatrial: the verifier goes by more than what the agent left"
+
+
+def _differences(before: TrialRecord, after: TrialRecord, version: str) -> Iterator[str]:
+    if before.failure:
+        yield f"a verifier that could not be run before ({before.failure.message})"
+        return
+    if _digests(before) != _digests(after):
+        source = f" from {after.regrade.tests}" if after.regrade and after.regrade.tests else ""
+        yield f"other tests{source}"
+    elif _task(before) != _task(after):
+        yield "other files of the task, though the same tests"
+    then, now = _version(before, version), _version(after, version)
+    if then != now:
+        yield f"Seatrial {now} and not {then}"
+    for name, was, value in _changed_options(before, after):
+        yield f"the option {name} {value} and not {was}"
+    yield from _about_the_verifier(before, after)
+
+
+def _about_the_verifier(before: TrialRecord, after: TrialRecord) -> Iterator[str]:
+    spoke, speaks = _completed(before), _completed(after)
+    if spoke and not speaks:
+        yield "a verifier that gave no verdict this time"
+    elif speaks and not spoke:
+        yield "a verifier that gave no verdict before"
+    for run in after.verifier_runs:
+        if len(set(run.repeats)) > 1:
+            yield f"a verifier that gave different rewards in {counted(len(run.repeats), 'run')} of it"
+
+
+def _changed_options(before: TrialRecord, after: TrialRecord) -> Iterator[tuple[str, str, str]]:
+    was = before.regrade.options if before.regrade else {}
+    now = after.regrade.options if after.regrade else {}
+    for name in sorted({*was, *now}):
+        if was.get(name) != now.get(name):
+            yield name, str(was.get(name, "as the job has it")), str(now.get(name, "as the job has it"))
+
+
+def _digests(record: TrialRecord) -> list[str]:
+    found = [step.provenance for step in record.steps] or [record.provenance]
+    return [provenance.tests_digest for provenance in found if provenance]
+
+
+def _task(record: TrialRecord) -> str:
+    return record.regrade.task_digest if record.regrade else record.task.digest
+
+
+def _version(record: TrialRecord, first: str) -> str:
+    return record.regrade.seatrial_version if record.regrade else first
+
+
+def _completed(record: TrialRecord) -> bool:
+    return record.evaluation is not None and record.evaluation.validity.verifier_completed
+
+
+def _reward_of_revision(record: TrialRecord) -> float | None:
+    return record.evaluation.reward if record.evaluation else None
+
+
+def _rewards(record: TrialRecord) -> str:
+    several = record.verifier_run.repeats if record.verifier_run and not record.steps else ()
+    return ", ".join(map(format_reward, several)) if len(several) > 1 else format_reward(_reward_of_revision(record))
+
+
+def _tests(record: TrialRecord) -> str:
+    return ", ".join(dict.fromkeys(digest[:_SHORT] for digest in _digests(record))) or "-"
+
+
+def _when(record: TrialRecord) -> str:
+    ended = record.regrade.finished_at if record.regrade else max((t.finished_at for t in record.times), default=None)
+    return ended.isoformat(sep=" ", timespec="seconds") if ended else "-"

@@ -4,20 +4,83 @@ People are compared by what they said first, on their own. What they say after t
 says nothing of how alike they judge.
 """
 
+import statistics
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
-from seatrial.analysis.loaded import LoadedJob
-from seatrial.analysis.reviewed import LABELS, Reviews, first_ratings, human_tags
+from seatrial.analysis.loaded import LABELS, LoadedJob, Reviews, first_ratings, human_tags
+from seatrial.model.evaluation import Judgment
 from seatrial.model.review import ReviewEntry
-from seatrial.review.cases import ReviewCase, cases_of
-from seatrial.review.reviewers import ReviewerFigures, reviewer_figures
-from seatrial.review.states import ReviewState, is_decided
-from seatrial.review.verifier import VerifierFigures, verifier_figures
-from seatrial.stats.agreement import items_of, percent
-from seatrial.stats.diagnostic import Confusion
-from seatrial.stats.raters import PairAgreement, RaterAgreement, pair_agreements, rater_agreement
+from seatrial.review.cases import ReviewCase, VerifierFigures, cases_of, verifier_figures
+from seatrial.review.verdicts import ReviewState, is_decided, judgment_of, known_verdict
+from seatrial.stats.agreement import PairAgreement, RaterAgreement, items_of, pair_agreements, percent, rater_agreement
+from seatrial.stats.corrected import Confusion
+
+# Each reviewer
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewerFigures:
+    """One reviewer by their first verdicts. `seconds` is the median time of one, None where nobody took it.
+
+    `calibrated` counts trials of which somebody else has said what is right, and `right` how many of those they judged
+    so; to defer is neither.
+    """
+
+    reviewer_id: str
+    discipline: str | None
+    passed: int
+    failed: int
+    deferred: int
+    seconds: float | None
+    calibrated: int
+    right: int
+
+    @property
+    def verdicts(self) -> int:
+        return self.passed + self.failed + self.deferred
+
+    @property
+    def calibration(self) -> float | None:
+        """The share that they judged right, None where nothing is known to be right."""
+        return self.right / self.calibrated if self.calibrated else None
+
+
+def reviewer_figures(cases: Sequence[ReviewCase]) -> list[ReviewerFigures]:
+    """Everybody who gave a verdict of their own, by name."""
+    names = sorted({name for case in cases for name in case.review.first})
+    return [_figures(name, [case for case in cases if name in case.review.first]) for name in names]
+
+
+def _figures(name: str, cases: Sequence[ReviewCase]) -> ReviewerFigures:
+    said = [case.review.first[name] for case in cases]
+    counts = Counter(judgment_of(entry) for entry in said)
+    times = [entry.seconds for entry in said if entry.seconds is not None]
+    known = [(entry, right) for case, entry in zip(cases, said, strict=True) if (right := _known(case, entry))]
+    return ReviewerFigures(
+        reviewer_id=name,
+        discipline=_discipline(said),
+        passed=counts[Judgment.PASS],
+        failed=counts[Judgment.FAIL],
+        deferred=counts[Judgment.DEFER],
+        seconds=statistics.median(times) if times else None,
+        calibrated=len(known),
+        right=sum(judgment_of(entry) is right for entry, right in known),
+    )
+
+
+def _known(case: ReviewCase, said: ReviewEntry) -> Judgment | None:
+    """What is right by somebody else, of a trial that a reviewer has decided."""
+    if case.review.gold is None or not is_decided(said):
+        return None
+    return known_verdict(case.entries, said.reviewer_id)
+
+
+def _discipline(said: Iterable[ReviewEntry]) -> str | None:
+    named = [entry.annotation.reviewer_discipline for entry in said if entry.annotation]
+    return next((name for name in reversed(named) if name), None)
 
 
 @dataclass(frozen=True)
@@ -94,7 +157,6 @@ def agreement_report(jobs: Sequence[LoadedJob], *, level: float = 0.95, seed: in
 
 
 def review_figures(name: str, cases: Sequence[ReviewCase], *, level: float = 0.95, seed: int = 0) -> ReviewFigures:
-    """What the reviews of some trials amount to."""
     reviews = _reviews(cases)
     first = [entry for case in cases for entry in case.review.first.values()]
     ratings = first_ratings(reviews)
@@ -147,3 +209,118 @@ def _task(task_id: str, trials: int, cases: Sequence[ReviewCase]) -> TaskReviews
 def _categories(cases: Iterable[ReviewCase]) -> dict[str, int]:
     counts = Counter(tag.category for case in cases for tag in human_tags(case.entries))
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+# Readiness: may a verdict of people, or a judge that learned from them, enter an aggregate? Each gate is open or
+# closed, or cannot tell yet; all of them have to be open.
+
+GateName = Literal["annotators", "agreement", "interval_width", "calibration_trials", "calibration_agreement"]
+GateState = Literal["open", "closed", "unknown"]
+Relation = Literal["at least", "below"]
+
+LEAST_ANNOTATORS = 2
+LEAST_AGREEMENT = 0.8
+WIDEST_INTERVAL = 0.2
+LEAST_CALIBRATED = 12
+LEAST_CALIBRATION = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class ReadinessGate:
+    """One condition: what was found, and what is needed. `found` is None where there is nothing to be judged by."""
+
+    name: GateName
+    state: GateState
+    found: float | None
+    needed: float
+    relation: Relation
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """All gates, in order."""
+
+    gates: tuple[ReadinessGate, ...]
+
+    @property
+    def state(self) -> GateState:
+        """`open` where all gates are; `closed` where one is; otherwise nobody can tell yet."""
+        states = {gate.state for gate in self.gates}
+        if "closed" in states:
+            return "closed"
+        return "unknown" if "unknown" in states else "open"
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """The names of the gates that are not open, for programs."""
+        return tuple(gate.name for gate in self.gates if gate.state != "open")
+
+
+def readiness(figures: ReviewFigures) -> Readiness:
+    """Whether reviews are good enough to build on."""
+    return Readiness(tuple(_gates(figures)))
+
+
+def _gates(figures: ReviewFigures) -> Iterator[ReadinessGate]:
+    first = figures.agreement.first
+    why_not = figures.agreement.reason
+    wide = "there are too few trials of one kind for an interval" if first else why_not
+    people = float(figures.annotators) if figures.annotators else None
+    fewest = min(figures.reviewers, key=lambda each: each.calibrated, default=None)
+    tested = [each for each in figures.reviewers if each.calibration is not None]
+    worst = min(tested, key=lambda each: each.calibration or 0.0, default=None)
+    yield _gate("annotators", _Found(people, "nobody has reviewed anything"), LEAST_ANNOTATORS)
+    yield _gate("agreement", _Found(first.value if first else None, why_not), LEAST_AGREEMENT)
+    yield _gate("interval_width", _Found(first.width if first else None, wide), WIDEST_INTERVAL, "below")
+    yield _gate("calibration_trials", _of(fewest, "calibrated"), LEAST_CALIBRATED)
+    yield _gate("calibration_agreement", _of(worst, "calibration"), LEAST_CALIBRATION)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A number with why there is none; where it is that of one reviewer, with their name."""
+
+    value: float | None
+    why_not: str
+    reviewer: str | None = None
+
+
+def _of(reviewer: ReviewerFigures | None, name: Literal["calibrated", "calibration"]) -> _Found:
+    """A number of the reviewer for whom it is lowest: everybody has to be calibrated."""
+    if reviewer is None:
+        return _Found(None, "nobody has judged a trial that is known to be right or wrong")
+    return _Found(float(getattr(reviewer, name)), "", reviewer.reviewer_id)
+
+
+def _gate(name: GateName, found: _Found, needed: float, relation: Relation = "at least") -> ReadinessGate:
+    if found.value is None:
+        return ReadinessGate(name, "unknown", None, needed, relation, found.why_not)
+    is_open = found.value >= needed if relation == "at least" else found.value < needed
+    whose = f" by {found.reviewer}" if found.reviewer else ""
+    reason = f"found {found.value:.3g}{whose}, needed {relation} {needed:g}"
+    return ReadinessGate(name, "open" if is_open else "closed", found.value, needed, relation, reason)
+
+
+# JSON
+
+
+def agreement_json(report: AgreementReport, ready: Readiness) -> dict[str, Any]:
+    """A report and whether it is good enough to build on, as one JSON object."""
+    return {
+        "level": report.level,
+        "seed": report.seed,
+        "overall": _figures_as_json(report.overall),
+        "jobs": [_figures_as_json(each) for each in report.jobs],
+        "agents": {name: asdict(each) for name, each in report.agents.items()},
+        "tasks": [asdict(each) for each in report.tasks],
+        "readiness": {
+            "state": ready.state,
+            "reasons": list(ready.reasons),
+            "gates": [asdict(gate) for gate in ready.gates],
+        },
+    }
+
+
+def _figures_as_json(figures: ReviewFigures) -> dict[str, Any]:
+    return {**asdict(figures), "annotators": figures.annotators}

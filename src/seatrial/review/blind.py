@@ -53,7 +53,6 @@ def desk_key(job: JobFile, folder: str) -> str:
 
 
 def item_key(job: JobFile, trial_id: str) -> str:
-    """The name under which a trial is reviewed."""
     return _digest(job, "item", trial_id)
 
 

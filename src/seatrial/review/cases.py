@@ -1,14 +1,18 @@
 """Trials beside what people say of them, from one job or several: what every figure about reviews is made of."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import math
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
-from seatrial.analysis.loaded import LoadedJob
-from seatrial.analysis.tally import SCORED
-from seatrial.model.annotation import Judgment
+from seatrial.analysis.figures import SCORED
+from seatrial.analysis.loaded import Filter, LoadedJob, parse_filter
+from seatrial.errors import UsageError
+from seatrial.model.evaluation import Judgment
 from seatrial.model.review import ReviewEntry, Sampling, not_taken_back
 from seatrial.review.queue import stratum_of
-from seatrial.review.states import TrialReview, review_of
+from seatrial.review.verdicts import TrialReview, review_of
+from seatrial.stats.corrected import Confusion, CorrectedRate, Reviewed, confusion_of, prediction_powered, rogan_gladen
 from seatrial.store.index import TrialEntry
 
 
@@ -23,7 +27,6 @@ class ReviewCase:
 
     @property
     def is_scored(self) -> bool:
-        """Whether the verifier has judged it."""
         return self.trial.outcome in SCORED
 
     @property
@@ -54,10 +57,137 @@ class ReviewCase:
 
 
 def cases_of(jobs: Iterable[LoadedJob]) -> list[ReviewCase]:
-    """Every finished trial of jobs."""
     return [
         ReviewCase(job, trial, entries, review_of(trial.trial_id, entries))
         for job in jobs
         for trial in job.trials
         for entries in [job.reviews.get(trial.trial_id, [])]
     ]
+
+
+# The verifier against people.
+
+
+@dataclass(frozen=True, slots=True)
+class Dissent:
+    """A trial of which the verifier and people say different things."""
+
+    job: str
+    trial_id: str
+    task_id: str
+    agent: str
+    reward: float | None
+    people: Judgment
+
+
+@dataclass(frozen=True, slots=True)
+class VerifierFigures:
+    """What people make of a verifier's verdicts. `pass_rate` is the verifier's, over all trials that it judged.
+
+    `sampled` says that trials were drawn for review with known chances, so that shares and rates are weighted by them;
+    otherwise those that were reviewed are taken for a fair sample. `unseen` trials could not be drawn, or none like
+    them was reviewed so far. `powered` and `gladen` are what people would have found had they looked at every trial,
+    None where too little is known; unseen trials count there as the verifier judged them, and their intervals allow for
+    all of them to be otherwise.
+    """
+
+    judged: int
+    pass_rate: float | None
+    confusion: Confusion
+    sampled: bool
+    unseen: int
+    powered: CorrectedRate | None
+    gladen: CorrectedRate | None
+    wrong_passes: tuple[Dissent, ...]
+    wrong_fails: tuple[Dissent, ...]
+
+
+def verifier_figures(cases: Iterable[ReviewCase], level: float = 0.95) -> VerifierFigures:
+    """Compare the verifier with people on the trials that both judged."""
+    scored = [case for case in cases if case.is_scored]
+    both = [case for case in scored if case.people_passed is not None]
+    reviewed, unseen = _weighted(scored)
+    left = {id(case) for case in unseen}
+    judged = [(case.passed, (case.job.path, case.trial.task_id)) for case in scored if id(case) not in left]
+    confusion = confusion_of(reviewed, level)
+    dissent = [case for case in both if case.passed != case.people_passed]
+    return VerifierFigures(
+        judged=len(scored),
+        pass_rate=sum(case.passed for case in scored) / len(scored) if scored else None,
+        confusion=confusion,
+        sampled=any(case.probability is not None for case in both),
+        unseen=len(unseen),
+        powered=_of_all(prediction_powered(judged, reviewed, level), unseen),
+        gladen=_of_all(rogan_gladen(judged, confusion, level), unseen),
+        wrong_passes=_dissents(case for case in dissent if case.passed),
+        wrong_fails=_dissents(case for case in dissent if not case.passed),
+    )
+
+
+def _weighted(scored: Sequence[ReviewCase]) -> tuple[list[Reviewed], list[ReviewCase]]:
+    """Trials that people judged too, each with how many it stands for; and those for which none of them stands.
+
+    One that was drawn stands for others of its stratum, by its chance, and all that were reviewed of a stratum together
+    for the whole of it: people rarely get to the end of a queue, and less urgent strata come last. One that was looked
+    at on purpose stands for itself; where all were, they are taken for a sample.
+    """
+    filters = _filters(scored)
+    chosen = [case for case in scored if case.people_passed is not None and _filter(case) is None]
+    itself = {id(case) for case in chosen}
+    strata: defaultdict[Hashable, list[ReviewCase]] = defaultdict(list)
+    for case in scored:
+        if id(case) not in itself:
+            strata[case.job.path, case.stratum, *(_fits(case, each) for each in filters)].append(case)
+    found, unseen = [_reviewed(case, 1.0) for case in chosen], []
+    for cases in strata.values():
+        drawn = [(case, 1.0 / (case.probability or 1.0)) for case in cases if case.people_passed is not None]
+        each = len(cases) / math.fsum(weight for _, weight in drawn) if drawn else 0.0
+        found += [_reviewed(case, weight * each) for case, weight in drawn]
+        unseen += [] if drawn else cases
+    return found, unseen if len(found) > len(chosen) else []
+
+
+def _filters(scored: Iterable[ReviewCase]) -> list[Filter]:
+    """The filters of the queues from which trials were drawn: who fits one had another chance than who does not."""
+    found = (_filter(case) for case in scored if case.people_passed is not None)
+    return list(dict.fromkeys(each for each in found if each))
+
+
+def _filter(case: ReviewCase) -> Filter | None:
+    """What could be drawn when a trial was, None where it was not, or where nobody can tell."""
+    try:
+        return parse_filter(*filter(None, [case.sampling.where])) if case.sampling else None
+    except UsageError:
+        return None
+
+
+def _fits(case: ReviewCase, wanted: Filter) -> bool:
+    return wanted.fits(case.trial, case.job.labels_of(case.trial.task_id))
+
+
+def _of_all(rate: CorrectedRate | None, unseen: Sequence[ReviewCase]) -> CorrectedRate | None:
+    """A rate with the trials of which nobody knows anything but what the verifier says."""
+    if rate is None or not unseen:
+        return rate
+    seen, trials = rate.trials, rate.trials + len(unseen)
+    value = (rate.value * seen + sum(case.passed for case in unseen)) / trials
+    low, high = rate.low * seen / trials, (rate.high * seen + len(unseen)) / trials
+    return replace(rate, value=value, low=low, high=high, trials=trials)
+
+
+def _reviewed(case: ReviewCase, weight: float) -> Reviewed:
+    return Reviewed(case.passed, bool(case.people_passed), weight, (case.job.path, case.trial.task_id))
+
+
+def _dissents(cases: Iterable[ReviewCase]) -> tuple[Dissent, ...]:
+    return tuple(_dissent(case) for case in sorted(cases, key=_place))
+
+
+def _dissent(case: ReviewCase) -> Dissent:
+    trial, people = case.trial, case.review.verdict
+    assert people is not None  # noqa: S101 - callers have looked
+    return Dissent(case.job.name, trial.trial_id, trial.task_id, trial.agent, trial.reward, people)
+
+
+def _place(case: ReviewCase) -> tuple[str, str, str]:
+    return case.job.name, case.trial.task_id, case.trial.trial_id

@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from seatrial.analysis.reviewed import Reviews
-from seatrial.model.annotation import Judgment
-from seatrial.model.evaluation import NONDETERMINISTIC, RUN_CATEGORIES
+from seatrial.analysis.loaded import Reviews
+from seatrial.model.evaluation import NONDETERMINISTIC, RUN_CATEGORIES, Judgment
 from seatrial.model.outcome import SCORED_OUTCOMES
 from seatrial.model.review import ReviewEntry, Sampling, last_words, not_taken_back
-from seatrial.review.states import TrialReview, is_decided, review_of
+from seatrial.review.verdicts import TrialReview, is_decided, review_of
 from seatrial.store.index import TrialEntry
 
 RANDOM_ITEMS = 100

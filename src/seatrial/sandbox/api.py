@@ -1,16 +1,19 @@
 """What a sandbox is: the two Protocols every backend implements, and the values that go in and come out.
 
 A command that fails is data (`ExecResult.exit_code`); only the sandbox's own failure raises SandboxError.
-Conveniences are functions on top, in `session.py` and `transfer.py`, written once for all backends.
+Conveniences are functions on top, here and in `transfer.py`, written once for all backends.
 """
 
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Literal, Protocol, Self, runtime_checkable
 
+from seatrial.concurrency import finish
+from seatrial.errors import SandboxError
 from seatrial.model.record import FileChanges, LimitSpec, ResourceUse
 from seatrial.sandbox.opens import Opened, Watched
 
@@ -91,49 +94,50 @@ NO_NETWORK = Network()
 
 @dataclass(frozen=True, slots=True)
 class SandboxSpec:
-    """What to make. With `required`, a limit the host cannot enforce is refused; with `partial` it is left out.
-
-    `system_folders` belong to the system besides the usual ones, such as a Python environment of the image; one that
-    ends in `/.*` stands for what begins with a dot in it.
-    """
+    """What to make."""
 
     image: Image = HOST_IMAGE
     limits: LimitSpec = UNLIMITED
     enforcement: Literal["required", "partial"] = "required"
+    """With `required`, a limit the host cannot enforce is refused; with `partial` it is left out."""
     workdir: str = "/app"
     env: Mapping[str, str] = field(default_factory=dict)
     hostname: str = "sandbox"
     system_folders: tuple[str, ...] = ()
+    """Folders that belong to the system besides the usual ones, such as a Python environment of the image.
+
+    One that ends in `/.*` stands for what begins with a dot in it.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class ExecSpec:
-    """One command. Each output stream goes to its file, or into the result; beyond `max_output` bytes it is dropped.
-
-    Where a backend can, `on_output` hears what is kept of either stream as it comes.
-    `files` are a directory and a tar archive, which is unpacked there right before. With `changes_from_here`, what is
-    there before that is nobody's change any more. TMPDIR of the verifier's commands is VERIFIER_TMP, unless the image,
-    the sandbox or `env` sets it. Where a backend can, it finds out which `watched` files are opened. With
-    `patience_sec` it is measured for how long others kept the processes of the sandbox waiting for a processor, and the
-    time is over later by as much, `patience_sec` at most.
-    """
+    """One command. Each output stream goes to its file, or into the result."""
 
     argv: tuple[str, ...]
     phase: Phase = "agent"
     env: Mapping[str, str] = field(default_factory=dict)
+    """TMPDIR of the verifier's commands is VERIFIER_TMP, unless the image, the sandbox or this sets it."""
     cwd: str | None = None
     user: str | int | None = None
     timeout_sec: float | None = None
     patience_sec: float | None = None
+    """It is measured for how long others kept the sandbox's processes waiting for a processor; the time is over later
+    by as much, but by no more than this."""
     network: Network = NO_NETWORK
     stdin: bytes = b""
     stdout_path: Path | None = None
     stderr_path: Path | None = None
     max_output: int = MAX_OUTPUT_BYTES
+    """Bytes of each stream; what comes beyond is dropped."""
     on_output: Callable[[bytes], None] | None = None
+    """Called with what is kept of either stream as it comes, where a backend can."""
     files: tuple[str, bytes] | None = None
+    """A directory and a tar archive, which is unpacked there right before."""
     changes_from_here: bool = False
+    """What is there before `files` does not count as a change any more."""
     watched: Watched | None = None
+    """Files of which a backend finds out, where it can, whether they are opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,16 +199,16 @@ class SystemCopy:
 
 @dataclass(frozen=True, slots=True)
 class Curation:
-    """What a verifier is not to meet: files of the system as the agent left them, and files of what is shared.
-
-    Those of the system that are `put_back` are as in the image, those that are `rewritten` say something else; those
-    that are `hidden` are not there. With `keep` of `nothing`, all of the system is as in the image.
-    """
+    """What a verifier is not to meet: files of the system as the agent left them, and files of what is shared."""
 
     put_back: frozenset[str] = frozenset()
+    """Files of the system that are to be as in the image."""
     hidden: frozenset[str] = frozenset()
+    """Files that are not to be there."""
     rewritten: Mapping[str, str] = field(default_factory=dict)
+    """New texts of files."""
     keep: Literal["rest", "nothing"] = "rest"
+    """With `nothing`, all of the system is as in the image."""
 
 
 AS_COPIED = Curation()
@@ -331,3 +335,29 @@ class SandboxBackend(Protocol):
     async def create(self, spec: SandboxSpec) -> Sandbox:
         """A new sandbox. Raises HostUnsupportedError or SandboxError."""
         ...
+
+
+@asynccontextmanager
+async def open_sandbox(backend: SandboxBackend, spec: SandboxSpec) -> AsyncIterator[Sandbox]:
+    """A sandbox that is gone when the block is left, cancelled or not; what the block raises comes out of it."""
+    sandbox = await backend.create(spec)
+    try:
+        yield sandbox
+    except BaseException:
+        with suppress(SandboxError):
+            await finish(sandbox.destroy())
+        raise
+    await finish(sandbox.destroy())
+
+
+async def run_shell(
+    sandbox: Sandbox,
+    script: str,
+    *,
+    phase: Phase = "agent",
+    timeout_sec: float | None = None,
+    network: Network = NO_NETWORK,
+) -> ExecResult:
+    """Run a shell command line."""
+    command = ("/bin/sh", "-c", script)
+    return await sandbox.exec(ExecSpec(command, phase=phase, timeout_sec=timeout_sec, network=network))

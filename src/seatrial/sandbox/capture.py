@@ -92,7 +92,6 @@ class Capture:
         return self._reader >= 0
 
     def close(self) -> None:
-        """Let go of everything."""
         self.release_writer()
         self._stop_reading()
         self._close_sink()

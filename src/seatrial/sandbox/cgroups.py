@@ -18,14 +18,7 @@ from typing import Self
 from seatrial.errors import HostUnsupportedError, SandboxError, UsageError
 from seatrial.model.record import LimitSpec
 from seatrial.sandbox.api import Limit
-from seatrial.sandbox.control_group import (
-    MOUNT_FIX,
-    ControlGroup,
-    GroupDirectory,
-    Version,
-    tidy,
-    write,
-)
+from seatrial.sandbox.control_group import MOUNT_FIX, ControlGroup, GroupDirectory, Version, tidy, write
 
 BASE = "seatrial"  # a group is <parent>/seatrial/<run>/<name>
 LEAF = "seatrial-self"  # where this process and its children go when they stand in the way of its own groups

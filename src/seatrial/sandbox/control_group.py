@@ -112,7 +112,6 @@ class ControlGroup:
             undo.pop_all()
 
     def thaw(self) -> None:
-        """Let a frozen group go on."""
         self._set_freezers("thaw")
 
     def kill(self, timeout_sec: float = TIMEOUT_SEC) -> None:

@@ -38,11 +38,9 @@ class Division(NamedTuple):
         return found
 
     def is_system(self, path: str) -> bool:
-        """Whether a path is, or lies below, an entry of the system."""
         return any(True for _ in self.of_system([path]))
 
     def of_system(self, paths: Iterable[str]) -> Iterator[str]:
-        """Those of some paths that are the system's."""
         parts = self.copied
         tops = {folder.partition("/")[0] for folder in parts if folder}
         for path in paths:

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from seatrial.errors import SeatrialError
-from seatrial.sandbox.api import ExecSpec, Network, Sandbox
-from seatrial.sandbox.session import run_shell
+from seatrial.sandbox.api import ExecSpec, Network, Sandbox, run_shell
 from seatrial.sandbox.transfer import get_file, put_file
 
 _TIMEOUT_SEC = 30.0

@@ -24,12 +24,11 @@ from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.model.record import FileChanges, LimitSpec, ResourceUse
 from seatrial.sandbox import api
 from seatrial.sandbox.api import Capabilities, ExecResult, ExecSpec, Phase, SandboxSpec
-from seatrial.sandbox.archive import closing, open_folder, pack
+from seatrial.sandbox.archives import closing, open_folder, pack, unpack
 from seatrial.sandbox.division import VERIFIER_TMP
 from seatrial.sandbox.processes import Processes
-from seatrial.sandbox.scratch import ROOT_VARIABLE, Scratch, sweep_scratch
+from seatrial.sandbox.runs import ROOT_VARIABLE, Scratch, sweep_scratch
 from seatrial.sandbox.transfer import put_packed
-from seatrial.sandbox.unpacking import unpack
 
 T = TypeVar("T")
 
@@ -120,7 +119,6 @@ class LocalSandbox:
 
     @property
     def limits_enforced(self) -> LimitSpec:
-        """None at all."""
         return api.UNLIMITED
 
     async def exec(self, spec: ExecSpec) -> ExecResult:
@@ -210,7 +208,6 @@ class LocalSandbox:
         raise HostUnsupportedError(f"an end state cannot be kept: {_MISSING['layers']}")
 
     async def unpack_layer(self, directory: str, archive: BinaryIO) -> None:
-        """Refused."""
         raise HostUnsupportedError(f"an end state cannot be laid out: {_MISSING['layers']}")
 
     async def stamps(self) -> None:
@@ -293,7 +290,6 @@ class LocalSandbox:
             unpack(archive, folder)
 
     def _files(self) -> Iterator[os.DirEntry[str]]:
-        """Every entry that is not a directory."""
         folders = [str(self._root)]
         while folders:
             with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folders.pop()) as entries:

@@ -79,7 +79,6 @@ class Opens:
 
     @property
     def descriptors(self) -> tuple[int, int]:
-        """What `place_watches` needs."""
         return self.instance, self.listing
 
     def read(self) -> None:
@@ -104,7 +103,6 @@ class Opens:
         return Opened(frozenset(files), placed["links"], self._complete and placed["complete"])
 
     def close(self) -> None:
-        """End all watches."""
         os.close(self.instance)
         os.close(self.listing)
 

@@ -1,4 +1,4 @@
-"""Plain processes started on behalf of a sandbox that is none: run, bounded in time, and found again to be ended."""
+"""Plain processes of the local backend: run, bounded in time, found again by session or mark, and ended."""
 
 import asyncio
 import errno
@@ -15,7 +15,7 @@ from seatrial.concurrency import finish
 from seatrial.descriptors import give_back_limit
 from seatrial.errors import SandboxError
 from seatrial.sandbox.api import ExecResult, ExecSpec
-from seatrial.sandbox.archive import closing
+from seatrial.sandbox.archives import closing
 from seatrial.sandbox.capture import Capture
 from seatrial.sandbox.process_names import is_alive, session_of, shown_name, split_stat
 from seatrial.sandbox.processor import Meter, deadline, processor_use, stat_times
@@ -57,12 +57,10 @@ class Processes:
         self._forget_empty_sessions()
 
     def names(self) -> tuple[str, ...]:
-        """What is running now, by name."""
         found = _members(self._leaders.keys(), self._mark)
         return tuple(sorted(shown_name(name) for name in map(_name, found) if name is not None))
 
     def close(self) -> None:
-        """Stop listening to what the commands print."""
         for capture in self._captures:
             capture.close()
 
@@ -139,7 +137,6 @@ class _Session:
     leader: int | None = None
 
     def members(self) -> set[int]:
-        """Those that are alive."""
         return set() if self.leader is None else _members({self.leader}, None)
 
     def processor_times(self) -> tuple[float | None, float | None]:
@@ -152,7 +149,6 @@ class _Session:
 
 
 def _living() -> Iterator[tuple[int, int]]:
-    """Every living process of this machine, with its session."""
     with os.scandir("/proc") as entries:
         names = [entry.name for entry in entries if entry.name.isdigit()]
     for name in names:

@@ -15,10 +15,45 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import Protocol
 
-from seatrial.sandbox.control_group import read
-from seatrial.sandbox.own_groups import own_groups
+from seatrial.sandbox.cgroups import Hierarchy, Mount
+from seatrial.sandbox.control_group import Version, read
+
+# Our own control groups, whose limits hold for all sandboxes together
+
+
+@dataclass(frozen=True, slots=True)
+class OwnGroup:
+    """A control group that this process is in, in one hierarchy."""
+
+    path: Path
+    version: Version
+
+    def number(self, file: str, key: str | None = None) -> int | None:
+        """A number from one of its files, behind a key if the file has several; None where there is none."""
+        try:
+            words = read(f"{self.path}/{file}").split()
+            word = words[0] if key is None else words[words.index(key) + 1]
+            return int(word)
+        except (OSError, ValueError, IndexError):  # not there, or the word "max"
+            return None
+
+
+@lru_cache
+def own_groups(controller: str) -> tuple[OwnGroup, ...]:
+    """The groups that a controller limits us by, from our own up to the topmost that is visible; found out once."""
+    mounts = Hierarchy.here().mounts
+    return tuple(group for mount in mounts if controller in mount.controllers for group in _upwards(mount))
+
+
+def _upwards(mount: Mount) -> list[OwnGroup]:
+    own, top = mount.parents[0], mount.parents[-1]
+    paths = [path for path in (own, *own.parents) if path == top or path.is_relative_to(top)]
+    return [OwnGroup(path, mount.version) for path in paths]
+
 
 _LEAST_DELAY_SEC, _NEWS_SEC = 0.02, 1.0
 _LEAST_LOOK_SEC = 0.2  # the kernel may count what a process ran in steps of 0.01 s
@@ -180,7 +215,6 @@ class _Seat:
     seen: tuple[float, float] = (math.inf, 0.0)
 
     def watch(self, meter: Meter, now: float) -> None:
-        """The command has been started."""
         self.meter, self.seen = meter, (now, meter.wanted_sec() or 0.0)
 
     def demand(self, now: float) -> float:

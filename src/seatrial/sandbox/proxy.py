@@ -5,25 +5,27 @@ and password in its proxy URL. A name is looked up once, and the connection goes
 """
 
 import asyncio
+import base64
 import secrets
 import socket
-from collections.abc import Sequence
+import urllib.request
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from ipaddress import ip_address
 from types import TracebackType
 from typing import Protocol, Self
+from urllib.parse import unquote, urlsplit
 
+from seatrial.concurrency import finish
 from seatrial.descriptors import share, taking_part
-from seatrial.errors import UsageError
+from seatrial.errors import SandboxError, UsageError
 from seatrial.sandbox import hosts
 from seatrial.sandbox.api import Network, ProxyUse
 from seatrial.sandbox.hosts import Address, HostPolicy
-from seatrial.sandbox.proxy_connect import ParentProxy, connect, connect_through
-from seatrial.sandbox.proxy_http import MAX_HEAD, Refusal, RequestHead
-from seatrial.sandbox.proxy_relay import Peer, dismiss, read_head, relay, reset, tunnel
+from seatrial.sandbox.proxy_http import MAX_HEAD, Peer, Refusal, RequestHead, dismiss, read_head, relay, reset, tunnel
 
 BACKLOG = 256  # asyncio calls listen() again, with its own figure unless it gets one
 MAX_ATTEMPTS = 256
@@ -45,7 +47,6 @@ class SystemResolver:
         self._threads = ThreadPoolExecutor(4, "seatrial-lookup")
 
     async def addresses(self, name: str) -> Sequence[str]:
-        """See Resolver."""
         lookup = partial(socket.getaddrinfo, name, None, type=socket.SOCK_STREAM)
         found = await asyncio.get_running_loop().run_in_executor(self._threads, lookup)
         return [str(entry[4][0]) for entry in found]
@@ -95,7 +96,6 @@ class Grant:
         return variables | {name.lower(): value for name, value in variables.items()}
 
     def note(self, attempt: Attempt) -> None:
-        """Count an attempt."""
         if attempt in self.attempts or len(self.attempts) < MAX_ATTEMPTS:
             self.attempts[attempt] = self.attempts.get(attempt, 0) + 1
 
@@ -121,7 +121,6 @@ class ForwardProxy:
         self._serving = True
 
     async def __aenter__(self) -> Self:
-        """Start to serve."""
         async with AsyncExitStack() as stack:
             stack.callback(self._system_resolver.close)
             stack.enter_context(taking_part())
@@ -287,3 +286,136 @@ def _refusal_of(address: Address, port: int, policy: HostPolicy) -> str | None:
     if not address.is_loopback and is_own_address(address) and not hosts.is_listed(address, port, policy.patterns):
         return f"{address} is an address of the machine that runs the sandbox"
     return None
+
+
+class EgressProxy:
+    """The proxy of one sandbox, started with the first command that may use it.
+
+    It lends commands access to the network, each by its own policy and only while it runs.
+    """
+
+    def __init__(self, listen: Callable[[], Awaitable[socket.socket]]) -> None:
+        self._listen = listen
+        self._lock = asyncio.Lock()
+        self._stop = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._proxy: ForwardProxy | None = None
+        self._port = 0
+
+    @asynccontextmanager
+    async def access(self, network: Network) -> AsyncIterator[dict[str, str]]:
+        """The environment that lets one command out, until the block is left."""
+        if network.mode in ("none", "host"):
+            yield {}
+            return
+        proxy = await self._running_proxy()
+        grant = proxy.grant(network)
+        try:
+            yield grant.environment(self._port)
+        finally:
+            await finish(proxy.revoke(grant))
+
+    async def _running_proxy(self) -> ForwardProxy:
+        async with self._lock:
+            if self._task is None:
+                listener = await self._listen()
+                self._port = listener.getsockname()[1]
+                started: asyncio.Future[ForwardProxy] = asyncio.get_running_loop().create_future()
+                # A task of its own, because commands come and go in tasks of others; `close` waits for it.
+                self._task = asyncio.create_task(self._serve(listener, started))
+                self._proxy = await started
+            if self._proxy is None or self._task.done():
+                raise SandboxError("the sandbox's proxy has failed")
+            return self._proxy
+
+    async def _serve(self, listener: socket.socket, started: asyncio.Future[ForwardProxy]) -> None:
+        async with ForwardProxy([listener]) as proxy:
+            started.set_result(proxy)
+            await self._stop.wait()
+
+    async def close(self) -> None:
+        self._stop.set()
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+
+# Connections to an origin: straight to an address, or through the proxy that this machine uses. That one looks names
+# up, so what a name stands for is checked by it or not at all; names that NO_PROXY exempts, addresses, and this
+# machine's own names go the straight way and its checks.
+
+_PROXY_PORT = 80
+
+
+@dataclass(frozen=True, slots=True)
+class ParentProxy:
+    """A proxy of this machine's network. Its password is in no message."""
+
+    host: str
+    port: int
+    authorization: str | None = field(default=None, repr=False)
+
+    @classmethod
+    def for_host(cls, host: str | Address) -> Self | None:
+        """The proxy that our environment names for a host; None when it is to be reached without one."""
+        if not isinstance(host, str) or f".{host}".endswith(".localhost") or urllib.request.proxy_bypass(host):
+            return None
+        named = urllib.request.getproxies()
+        url = named.get("https") or named.get("http")
+        return cls.parse(url) if url else None
+
+    @classmethod
+    def parse(cls, url: str) -> Self:
+        """The proxy that a URL names. Raises Refusal for one that is spoken to by anything but HTTP."""
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        if parts.scheme != "http" or not parts.hostname:
+            raise Refusal(502, f"the proxy of this machine is no http:// address but {parts.scheme}://…")
+        login = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}".encode()
+        authorization = f"Basic {base64.b64encode(login).decode()}" if parts.username else None
+        return cls(parts.hostname, parts.port or _PROXY_PORT, authorization)
+
+    def __str__(self) -> str:
+        return f"the proxy {self.host}:{self.port}"
+
+
+async def connect_through(parent: ParentProxy, head: RequestHead, deadline: float) -> Peer:
+    """A connection to an origin that another proxy makes. Raises Refusal (502, 504)."""
+    try:
+        async with asyncio.timeout_at(deadline):
+            peer = Peer(*await asyncio.open_connection(parent.host, parent.port, limit=MAX_HEAD))
+            try:
+                return await _tunnelled(peer, parent, head)
+            except BaseException:
+                reset(peer.writer)
+                raise
+    except TimeoutError:
+        raise Refusal(504, f"{head.authority} cannot be reached: {parent} took too long") from None
+    except (OSError, EOFError, asyncio.LimitOverrunError) as error:
+        raise Refusal(502, f"{head.authority} cannot be reached: {parent}: {error}") from None
+
+
+async def _tunnelled(peer: Peer, parent: ParentProxy, head: RequestHead) -> Peer:
+    login = f"Proxy-Authorization: {parent.authorization}\r\n" if parent.authorization else ""
+    target = f"{head.host}:{head.port}"
+    peer.writer.write(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{login}\r\n".encode("ascii"))
+    answer = await peer.reader.readuntil(b"\r\n\r\n")
+    status = answer.split(b"\r\n", 1)[0].split(b" ", 2)
+    if len(status) < 2 or not status[1].startswith(b"2"):
+        said = b" ".join(status[1:]).decode("ascii", "replace")
+        raise Refusal(502, f"{head.authority} cannot be reached: {parent} answered {said}")
+    return peer
+
+
+async def connect(addresses: Sequence[Address], head: RequestHead, deadline: float) -> Peer:
+    """The first connection that comes about; each address gets its share of the time that is left."""
+    loop = asyncio.get_running_loop()
+    status, failures = 502, []
+    for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
+        try:
+            async with asyncio.timeout((deadline - loop.time()) / left):
+                return Peer(*await asyncio.open_connection(str(address), head.port, limit=MAX_HEAD))
+        except TimeoutError:
+            status = 504
+            failures.append(f"{address} took too long")
+        except OSError as error:
+            failures.append(f"{address}: {error.strerror or error}")
+    raise Refusal(status, f"{head.authority} cannot be reached: {'; '.join(failures)}")

@@ -1,17 +1,26 @@
-"""One directory per run of a backend, locked as long as the run lives; a lock nobody holds marks what a crash left."""
+"""Directories of a run: locked as long as the run lives, so that a lock nobody holds marks what a crash left.
+
+Backends keep their sandboxes in one, and scratch folders lie in one each; the next run, or `seatrial gc`, clears away.
+"""
 
 import errno
 import fcntl
 import os
 import re
 import secrets
+import shutil
 import struct
-from collections.abc import Generator
+import tempfile
+from collections.abc import Generator, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 
 from seatrial.descriptors import raise_if_short
 from seatrial.errors import HostUnsupportedError, SandboxError
+from seatrial.sandbox.processes import Processes
+from seatrial.untrusted.files import FOLDER
 
 SANDBOXES = "run-"
 CONTAINERS = "containers-"
@@ -21,7 +30,6 @@ _ENOUGH = "at least 64 MiB and 1,000 files to spare"  # with less, a job waits: 
 _GET_FLAGS = 0x80086601  # FS_IOC_GETFLAGS and FS_IOC_SETFLAGS, for a long
 _SET_FLAGS = 0x40086602
 _TOP_DIRECTORY = 0x20000
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class RunDirectory:
@@ -42,7 +50,6 @@ class RunDirectory:
 
     @property
     def name(self) -> str:
-        """A name no other run has."""
         return self.path.name
 
     def abandoned(self) -> Generator[Path, None, None]:
@@ -97,7 +104,7 @@ def _make(root: Path, prefix: str) -> tuple[Path, int | None]:
 
 def _lock_own(path: Path) -> int | None:
     """A locked descriptor of a directory, None where nothing can be locked. Raises when somebody else has it."""
-    descriptor = os.open(path, _FOLDER)
+    descriptor = os.open(path, FOLDER)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -164,3 +171,73 @@ def state_root() -> Path:
             "backslash, space); set SEATRIAL_STATE_DIR to a directory of your own"
         )
     return root.resolve()
+
+
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """What was removed of killed runs, and what is still there, by name."""
+
+    removed: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    """Whole sentences about what could not be tried."""
+
+    def __add__(self, other: "Cleared") -> "Cleared":
+        problems = (*self.problems, *other.problems)
+        return Cleared((*self.removed, *other.removed), (*self.left, *other.left), problems)
+
+
+def look_again(paths: Iterable[Path]) -> Cleared:
+    """Which of those paths have gone by now, and which have not."""
+    known = list(paths)
+    there = {path for path in known if path.exists()}
+    return Cleared(
+        tuple(str(path) for path in known if path not in there), tuple(str(path) for path in known if path in there)
+    )
+
+
+_PREFIX = "seatrial-scratch-"
+ROOT_VARIABLE = "SANDBOX_ROOT"
+"""By this variable, which names its folder, a plain process belongs to a sandbox that is none."""
+
+
+class Scratch:
+    """A folder that is gone with the block or with `remove`; below the directory for temporary files, unless given.
+
+    It lies in a folder of its own, which is locked while we live and tells others when we do not any more.
+    """
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self._run = RunDirectory(directory or Path(tempfile.gettempdir()), _PREFIX)
+        self._folder = tempfile.TemporaryDirectory(prefix="", dir=self._run.path)
+
+    @property
+    def path(self) -> Path:
+        return Path(self._folder.name)
+
+    def remove(self) -> None:
+        """Remove it. Raises OSError when that cannot be done."""
+        self._folder.cleanup()
+        self._run.path.rmdir()
+        self._run.release()
+
+    def __enter__(self) -> Path:
+        return self.path
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with suppress(OSError):  # whoever comes next removes it
+            self.remove()
+
+
+async def sweep_scratch(directory: Path | None = None) -> list[Path]:
+    """Remove what killed processes of ours left, and end what they left running in it; returns what has gone."""
+    removed = []
+    for path in abandoned(directory or Path(tempfile.gettempdir()), _PREFIX):
+        for folder in path.iterdir():
+            await Processes(f"{ROOT_VARIABLE}={folder.resolve()}").end_all()
+        shutil.rmtree(path, ignore_errors=True)
+        if not path.exists():
+            removed.append(path)
+    return removed

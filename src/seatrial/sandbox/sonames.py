@@ -1,4 +1,4 @@
-"""The name by which the loader knows a library, whatever its file is called. What is read is a stranger's."""
+"""The name by which the loader knows a library, whatever its file is called. The files are untrusted."""
 
 import re
 import struct

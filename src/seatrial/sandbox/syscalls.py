@@ -98,7 +98,6 @@ def _syscall(name: str, *arguments: object) -> int:
 
 
 def mount(source: str | None, target: str, kind: str | None = None, flags: int = 0, data: str | None = None) -> None:
-    """mount(2)."""
     result = _libc.mount(_encode(source), _encode(target), _encode(kind), flags, _encode(data))
     _check(result, f"mount {kind or source} on {target}")
 
@@ -119,12 +118,10 @@ def unmount(target: str) -> None:
 
 
 def unshare(flags: int) -> None:
-    """unshare(2)."""
     _check(_libc.unshare(flags), f"unshare {flags:#x}")
 
 
 def setns(descriptor: int, flags: int) -> None:
-    """setns(2)."""
     _check(_libc.setns(descriptor, flags), f"setns {flags:#x}")
 
 
@@ -223,7 +220,6 @@ class SeccompFilter:
         self._place = ctypes.addressof(self._header)
 
     def install(self) -> None:
-        """Have it hold for this process and all it will start."""
         prctl(PR_SET_SECCOMP, 2, self._place)
 
 
@@ -304,13 +300,11 @@ def add_watch(instance: int, path: str, events: int) -> int:
 
 
 def set_hostname(name: str) -> None:
-    """Name the machine within this UTS namespace."""
     encoded = name.encode()
     _check(_libc.sethostname(encoded, len(encoded)), "sethostname")
 
 
 def raise_loopback() -> None:
-    """Switch on the loopback device of this network namespace."""
     control = socket.SocketType(socket.AF_INET, socket.SOCK_DGRAM)
     fcntl.ioctl(control.fileno(), 0x8914, struct.pack("16sh22x", b"lo", 0x1 | 0x40))
     control.close()

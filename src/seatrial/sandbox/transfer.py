@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 from seatrial.errors import ContentError, OversizeError
 from seatrial.sandbox.api import Phase, Sandbox
+from seatrial.sandbox.archives import add_file, folder_member
 
 _MEMORY_BYTES = 16 * 2**20
 _MOST_PACKED = 2**30
@@ -56,10 +57,10 @@ async def put_packed(sandbox: Sandbox, directory: str, packed: bytes, *, phase: 
 
 
 def pack_files(files: Mapping[str, bytes], *, mode: int = 0o644) -> bytes:
-    """An archive of a few files, by name."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as tar:
-        _add_files(tar, files, mode)
+        for name, content in files.items():
+            add_file(tar, name, content, mode)
     return buffer.getvalue()
 
 
@@ -72,13 +73,6 @@ def join_archives(*archives: bytes) -> bytes:
                 for member in tar:
                     joined.addfile(member, tar.extractfile(member) if member.isreg() else None)
     return buffer.getvalue()
-
-
-def _add_files(tar: tarfile.TarFile, files: Mapping[str, bytes], mode: int = 0o644) -> None:
-    for name, content in files.items():
-        member = tarfile.TarInfo(name)
-        member.size, member.mode = len(content), mode
-        tar.addfile(member, io.BytesIO(content))
 
 
 def pack_trees(*sources: Path, skip: Container[str] = (), omit: Omissions = _no_omissions) -> bytes:
@@ -141,10 +135,9 @@ def _pack(
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as tar:
         for folder, mode in folders.items():
-            member = tarfile.TarInfo(folder)
-            member.type, member.mode = tarfile.DIRTYPE, mode
-            tar.addfile(member)
-        _add_files(tar, files)
+            tar.addfile(folder_member(folder, mode))
+        for name, content in files.items():
+            add_file(tar, name, content)
         for place, source in trees:
             tar.add(source, arcname=place, filter=partial(as_inside, place=place, source=source, omitted=omit(source)))
     return buffer.getvalue()
@@ -197,7 +190,6 @@ def extract_files(tar: tarfile.TarFile, members: Iterable[tarfile.TarInfo], targ
 
 
 def _is_a_name(text: str) -> bool:
-    """Whether a file may be called so at all."""
     try:
         return b"\0" not in os.fsencode(text)
     except UnicodeEncodeError:  # half a letter

@@ -1,21 +1,42 @@
 """Which number counts: reads the reward files, applies the precedence, and says why a reward is not one.
 
 A reward is a finite number in [0, 1]. Everything else a file may hold is told apart: an invalid reward, a sentinel
-by which a verifier says it could not judge, and a file that is about something else.
+by which a verifier says it could not judge, and a file that is about something else. `read_details` reads what a
+verifier says beside it: the breakdown, and its claims of tags and confidence.
 """
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
-from seatrial.model.artifacts import REWARD_JSON, REWARD_TXT, RawArtifacts, RawFile
-from seatrial.model.output import RewardPolicy, VerdictSource, VerifierSpec
-from seatrial.scoring.findings import Finding, excerpt, note
-from seatrial.scoring.text import Unreadable, decode, read_exact_json
+from pydantic import ValidationError
+
+from seatrial.model.evaluation import (
+    OUTPUT_MISSING,
+    OUTPUT_UNPARSEABLE,
+    RUN_CATEGORIES,
+    ConfidenceMetadata,
+    ErrorSource,
+    ErrorTag,
+)
+from seatrial.model.output import (
+    CTRF_JSON,
+    DETAILS_NAMES,
+    REWARD_JSON,
+    REWARD_TXT,
+    RawArtifacts,
+    RawFile,
+    RewardPolicy,
+    VerdictSource,
+    VerifierSpec,
+)
+from seatrial.scoring.text import Finding, note
+from seatrial.untrusted.json import Unreadable, decode, excerpt, read_strict
+from seatrial.verifier_kit import TAGS_KEY
 
 MAX_REWARD_BYTES = 2**20
 _MAX_NAMED_KEYS = 20
@@ -132,7 +153,7 @@ def _from_text(file: RawFile) -> RewardFile:
 
 
 def _from_json(file: RawFile) -> RewardFile:
-    value = read_exact_json(file.data)
+    value = read_strict(file.data)
     if _is_number(value):
         return _from_number(
             file.name, value, {}, note(f"{file.name} is a bare number, expected an object with `reward`")
@@ -225,3 +246,166 @@ def _compare(winner: RewardFile, other: RewardFile) -> Finding:
         )
     said = f"{winner.name} says {winner.value}, {other.name} says {other.value}; {winner.name} counts"
     return Finding("reward_conflict", said)
+
+
+# Claims in details.json: error tags, and how sure one may be of the reward. What only the run itself can know stays
+# ours to say: a verifier's tag of such a category is kept under another name.
+
+CONFIDENCE_KEY = "confidence"
+MAX_TAGS = 100
+_MAX_CATEGORY = 100
+_MAX_DESCRIPTION = 2000
+_MAX_NAMED = 5
+_SOURCES = {source.value: source for source in ErrorSource}
+_CLAIMED = "verifier:"
+_OURS = RUN_CATEGORIES | {OUTPUT_MISSING, OUTPUT_UNPARSEABLE}
+
+
+def claimed_tags(declared: Any, findings: list[Finding]) -> tuple[ErrorTag, ...]:
+    """The error tags that a verifier gives; what is wrong with others goes to `findings`, and those are left out.
+
+    An entry is a category, or an object with `category`, `description` and `source`.
+    """
+    if declared is None:
+        return ()
+    entries = declared if isinstance(declared, list) else [declared]
+    complaints: list[str] = []
+    tags = [tag for entry in entries[:MAX_TAGS] for tag in _tag(entry, complaints)]
+    if len(entries) > MAX_TAGS:
+        complaints.append(f"has {len(entries):,} entries; the first {MAX_TAGS} are tags")
+    findings += [note(f"`{TAGS_KEY}` {complaint}") for complaint in complaints[:_MAX_NAMED]]
+    if len(complaints) > _MAX_NAMED:
+        findings.append(note(f"`{TAGS_KEY}` has {len(complaints) - _MAX_NAMED} more such entries"))
+    return tuple(tags)
+
+
+def _tag(entry: Any, complaints: list[str]) -> Iterator[ErrorTag]:
+    fields = entry if isinstance(entry, dict) else {"category": entry}
+    category, description = fields.get("category"), fields.get("description")
+    if not (isinstance(category, str) and category.strip()):
+        complaints.append(f"has an entry without a category: {excerpt(str(entry))}")
+        return
+    if len(category) > _MAX_CATEGORY:
+        complaints.append(f"has a category of {len(category):,} characters, expected up to {_MAX_CATEGORY}")
+        return
+    if category in _OURS:
+        complaints.append(f"has the category {excerpt(category)}, which only Seatrial gives: kept as {_CLAIMED}…")
+        category = f"{_CLAIMED}{category}"
+    text = description[:_MAX_DESCRIPTION] if isinstance(description, str) else None
+    yield ErrorTag(category=category, description=text, source=_source(fields, complaints))
+
+
+def _source(fields: Mapping[str, Any], complaints: list[str]) -> ErrorSource:
+    said = fields.get("source", ErrorSource.MECHANICAL.value)
+    known = _SOURCES.get(said) if isinstance(said, str) else None
+    if known is None:
+        complaints.append(
+            f"has an entry with the source {excerpt(str(said))}, expected {', '.join(_SOURCES)}; taken as mechanical"
+        )
+    return known or ErrorSource.MECHANICAL
+
+
+def claimed_confidence(declared: Any, findings: list[Finding]) -> ConfidenceMetadata | None:
+    """How sure a verifier says one may be; None where it says nothing of that.
+
+    A dimension may be called `confidence` too. It has none of these fields, and stays what it is.
+    """
+    known = ConfidenceMetadata.model_fields
+    if not isinstance(declared, dict) or not known.keys() & declared.keys():
+        return None
+    strange = sorted(declared.keys() - known.keys())[:_MAX_NAMED]
+    findings += [note(f"`{CONFIDENCE_KEY}` has the key {excerpt(name)}, which it does not know") for name in strange]
+    # Strict types take an array for a tuple only from JSON text.
+    told = {name: tuple(value) if isinstance(value, list) else value for name, value in declared.items()}
+    valid = {name: told[name] for name in known if name in told and _is_valid(name, told[name], findings)}
+    return ConfidenceMetadata.model_validate(valid) if valid else None
+
+
+def _is_valid(name: str, value: Any, findings: list[Finding]) -> bool:
+    try:
+        ConfidenceMetadata.model_validate({name: value})
+    except ValidationError as error:
+        findings.append(note(f"`{CONFIDENCE_KEY}.{name}` is left out: {_complaint(error, value)}"))
+        return False
+    return value is not None
+
+
+def _complaint(error: ValidationError, found: Any) -> str:
+    problem = error.errors()[0]["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
+    return f"{problem}, found {excerpt(str(found))}"
+
+
+# The breakdown: details.json or its older name, extra keys of the reward file, and a CTRF test report.
+
+MAX_DETAILS_BYTES = 8 * 2**20
+_MAX_LISTED_TESTS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """The breakdown as it will be stored, what the verifier claims besides, and the file the details came from."""
+
+    breakdown: dict[str, Any] | None
+    tags: tuple[ErrorTag, ...] = ()
+    file: str | None = None
+    findings: tuple[Finding, ...] = ()
+    confidence: ConfidenceMetadata | None = None
+
+
+def read_details(raw: RawArtifacts, spec: VerifierSpec, extras: Mapping[str, Any]) -> Details:
+    """Put the breakdown together; nothing is dropped, and what collides is kept under the name of its file."""
+    file = _details_file(raw, spec)
+    findings: list[Finding] = []
+    breakdown = _read_object(file, findings) if file else {}
+    if file and file.name != DETAILS_NAMES[0]:
+        findings.append(note(f"details were read from {file.name}"))
+    tags = claimed_tags(breakdown.get(TAGS_KEY), findings)
+    confidence = claimed_confidence(breakdown.get(CONFIDENCE_KEY), findings)
+    for key, value in extras.items():
+        if breakdown.setdefault(key, value) != value:
+            breakdown[f"reward.{key}"] = value
+    report = raw.file(CTRF_JSON)
+    if report.status != "missing":
+        breakdown["ctrf" if "ctrf" not in breakdown else CTRF_JSON] = _test_report(report, findings)
+    return Details(breakdown or None, tags, file.name if file else None, tuple(findings), confidence)
+
+
+def _details_file(raw: RawArtifacts, spec: VerifierSpec) -> RawFile | None:
+    files = map(raw.file, _details_names(spec.details_path))
+    return next((file for file in files if file.status != "missing"), None)
+
+
+@lru_cache(maxsize=64)
+def _details_names(declared: str | None) -> tuple[str, ...]:
+    first = [PurePosixPath(declared).name] if declared else []
+    return tuple(dict.fromkeys([*first, *DETAILS_NAMES]))
+
+
+def _read_object(file: RawFile, findings: list[Finding]) -> dict[str, Any]:
+    if file.status != "ok" or file.size > MAX_DETAILS_BYTES:
+        limit = f"expected a JSON file of at most {MAX_DETAILS_BYTES:,} bytes"
+        findings.append(Finding("details_invalid", f"{file.name}: found {file.describe()}; {limit}"))
+        return {}
+    try:
+        value = read_strict(file.data)
+    except Unreadable as error:
+        findings.append(Finding("details_invalid", f"{file.name}: {error}"))
+        return {}
+    if isinstance(value, dict):
+        return value
+    findings.append(note(f"{file.name} is not an object; it is kept under `details`"))
+    return {"details": value}
+
+
+def _test_report(file: RawFile, findings: list[Finding]) -> dict[str, Any]:
+    report = _read_object(file, findings)
+    results = report.get("results")
+    if not isinstance(results, dict):
+        return report
+    tests = results.get("tests")
+    failed = [
+        {key: test[key] for key in ("name", "status", "message") if key in test}
+        for test in (tests if isinstance(tests, list) else ())
+        if isinstance(test, dict) and test.get("status") != "passed"
+    ]
+    return {"summary": results.get("summary"), "not_passed": failed[:_MAX_LISTED_TESTS]}

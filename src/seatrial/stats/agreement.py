@@ -2,14 +2,19 @@
 
 Every measure is one minus the disagreement seen by the disagreement that chance would bring. It is None where that has
 no meaning: fewer than two items that two people judged, or no disagreement to be expected at all, as when everybody
-always says the same. Formulas are those of Cohen (1960, 1968), Fleiss (1971), Krippendorff (2011) and Gwet (2008).
+always says the same. `rater_agreement` reports all measures that apply, with intervals. Formulas are those of Cohen
+(1960, 1968), Fleiss (1971), Krippendorff (2011) and Gwet (2008).
 """
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
 from typing import Literal
+
+from seatrial.stats.estimates import wilson
 
 Label = str | float
 Ratings = Sequence[Mapping[str, Label]]
@@ -183,3 +188,177 @@ def _number(label: Label) -> float:
     if isinstance(label, str):
         raise TypeError(f"the label is {label!r}, expected a number: only those have an order and distances")
     return float(label)
+
+
+# Intervals: a bootstrap over items, with a seed so that it can be repeated. Where nobody disagreed, every resample
+# agrees too, and the interval would have no width. Its lower end is then what Wilson's interval leaves open: the share
+# of disagreement that so many items may still hide. Likewise the upper end, where everybody disagreed about every item.
+
+RESAMPLES = 1000
+_DEFINED = 0.8
+"""Where fewer of the resamples have a value, those that do are a selection, and there is no interval."""
+
+_NOTHING = 1e-9
+"""A width that is only the rounding of numbers."""
+
+Measure = Callable[[Table], Disagreement | None]
+
+
+@dataclass(frozen=True, slots=True)
+class AgreementEstimate:
+    """A measure of agreement over items, with its interval; `low` and `high` are None where there are too few."""
+
+    value: float
+    low: float | None
+    high: float | None
+    level: float
+    items: int
+
+    @property
+    def width(self) -> float | None:
+        return None if self.low is None or self.high is None else self.high - self.low
+
+
+def estimate_agreement(
+    measure: Measure, table: Mapping[Verdicts, int], *, level: float = 0.95, seed: int = 0
+) -> AgreementEstimate | None:
+    """The measure of a table that counts items of each kind, with its interval; None where it has no value."""
+    found = measure({kind: float(count) for kind, count in table.items()})
+    value = found.agreement if found else None
+    if found is None or value is None:
+        return None
+    items = sum(table.values())
+    hidden = (1.0 - wilson(1.0, items, level)[0]) / found.expected
+    if found.observed == 0.0:
+        return AgreementEstimate(value, max(-1.0, 1.0 - hidden), value, level, items)
+    low, high = _percentiles(_resampled(measure, table, seed), level)
+    if low is not None and high is not None and high - low < _NOTHING:
+        high = min(1.0, high + hidden)
+    return AgreementEstimate(value, low, high, level, items)
+
+
+def _resampled(measure: Measure, table: Mapping[Verdicts, int], seed: int) -> list[float]:
+    """The values of as many tables of the same size, drawn from the items with replacement."""
+    import numpy as np  # noqa: PLC0415 - slow to import, and only intervals need it
+
+    kinds = sorted(table, key=repr)  # so that neither the order of trials nor that of a set matters
+    counts = np.array([table[kind] for kind in kinds])
+    size = int(counts.sum())
+    drawn = np.random.default_rng(seed).multinomial(size, counts / size, RESAMPLES)
+    found = (measure(dict(zip(kinds, row, strict=True))) for row in drawn.astype(float).tolist())
+    values = (each.agreement if each else None for each in found)
+    return [value for value in values if value is not None]
+
+
+def _percentiles(values: list[float], level: float) -> tuple[float | None, float | None]:
+    if len(values) < _DEFINED * RESAMPLES:
+        return None, None
+    import numpy as np  # noqa: PLC0415 - as above
+
+    low, high = np.quantile(values, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
+    return max(-1.0, float(low)), min(1.0, float(high))
+
+
+# Reports. The measure to look at first is Cohen's κ for two raters, Fleiss' κ for a fixed number, and Krippendorff's
+# alpha where some judged more than others. All fall to 0 where almost every item gets the same label, however well
+# raters agree; there it is Gwet's AC1.
+
+Metric = Literal["percent", "cohen_kappa", "fleiss_kappa", "krippendorff_alpha", "gwet_ac1"]
+
+ONE_SIDED = 0.9
+"""From this share of one label on, measures that are corrected for chance by margins say little."""
+
+
+@dataclass(frozen=True, slots=True)
+class RaterAgreement:
+    """How far raters agree. `measures` has an entry for each that applies, None where it has no value.
+
+    `shared` counts the items that two raters or more judged, all of which are in the measures. `headline` is the
+    measure to look at first, None where none can be had, and `reason` says why.
+    """
+
+    raters: tuple[str, ...]
+    items: int
+    shared: int
+    measures: Mapping[Metric, AgreementEstimate | None]
+    headline: Metric | None
+    reason: str
+
+    @property
+    def first(self) -> AgreementEstimate | None:
+        """The measure to look at first."""
+        return self.measures[self.headline] if self.headline else None
+
+
+@dataclass(frozen=True, slots=True)
+class PairAgreement:
+    """Two raters on the items that both of them judged; the numbers are None for fewer than two items."""
+
+    first: str
+    second: str
+    items: int
+    percent: float | None
+    kappa: float | None
+
+
+def rater_agreement(
+    ratings: Ratings, *, labels: Sequence[Label] = (), level: float = 0.95, seed: int = 0
+) -> RaterAgreement:
+    """All measures for ratings without order; `labels` are those that raters could choose from."""
+    shared = [said for said in ratings if len(said) > 1]
+    raters = sorted({rater for said in shared for rater in said})
+    everyone = tuple(sorted({rater for said in ratings for rater in said}))
+    items = items_of(shared)
+    measures = _measures(shared, raters, labels, level=level, seed=seed)
+    headline, reason = _chosen(items, raters)
+    if headline and measures[headline] is None:
+        headline, reason = None, "everybody always said the same of every item, so that chance cannot be told from it"
+    judged = sum(bool(said) for said in ratings)
+    return RaterAgreement(everyone, judged, len(shared), measures, headline, reason)
+
+
+def pair_agreements(ratings: Ratings) -> list[PairAgreement]:
+    """Every two raters that judged an item in common."""
+    raters = sorted({rater for said in ratings for rater in said})
+    tables = ((first, second, pairs_of(ratings, first, second)) for first, second in combinations(raters, 2))
+    return [_pair(first, second, table) for first, second, table in tables if table]
+
+
+def _pair(first: str, second: str, table: Counter[Verdicts]) -> PairAgreement:
+    same, kappa = percent(table), cohen(table)
+    return PairAgreement(
+        first, second, table.total(), same.agreement if same else None, kappa.agreement if kappa else None
+    )
+
+
+def _measures(
+    shared: Ratings, raters: Sequence[str], labels: Sequence[Label], *, level: float, seed: int
+) -> dict[Metric, AgreementEstimate | None]:
+    items = items_of(shared)
+    chosen: list[tuple[Metric, Measure]] = [("percent", percent)]
+    if _is_fixed(items):
+        chosen.append(("fleiss_kappa", fleiss))
+    chosen += [("krippendorff_alpha", krippendorff), ("gwet_ac1", partial(gwet, labels=labels))]
+    measures = {name: estimate_agreement(measure, items, level=level, seed=seed) for name, measure in chosen}
+    if len(raters) == 2:
+        pairs = pairs_of(shared, *raters)
+        measures["cohen_kappa"] = estimate_agreement(cohen, pairs, level=level, seed=seed)
+    return measures
+
+
+def _is_fixed(items: Table) -> bool:
+    return len({len(labels) for labels in items}) == 1
+
+
+def _chosen(items: Counter[Verdicts], raters: Sequence[str]) -> tuple[Metric | None, str]:
+    if items.total() < 2:
+        return None, f"it takes two items that two raters judged, found {items.total()}"
+    if (share := largest_share(items) or 0.0) >= ONE_SIDED:
+        percents = 100 if share == 1.0 else min(99, round(100.0 * share))
+        return "gwet_ac1", f"{percents}% of what was said is the same, where measures by margins say little"
+    if len(raters) == 2:
+        return "cohen_kappa", "there are two raters"
+    if _is_fixed(items):
+        number = len(next(iter(items)))
+        return "fleiss_kappa", f"every item that was judged more than once has {number} ratings"
+    return "krippendorff_alpha", "not all items have equally many ratings"

@@ -1,15 +1,23 @@
-"""Writing so that a crash leaves all of it or nothing, and saying what to do when the disk refuses."""
+"""Writing so that a crash leaves all of it or nothing, saying what to do when the disk refuses, and the lock of a job.
+
+What a job's folder means is in `job_store.py`; reading what strangers wrote in `untrusted/files.py`.
+"""
 
 import errno
+import fcntl
 import os
 import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, BinaryIO
 
-from seatrial.errors import StoreError, StoreFullError
+from seatrial.errors import JobError, StoreError, StoreFullError
+from seatrial.untrusted.files import CREATE, READ, read_file
+
+JOB = "job.json"
+"""What tells the folder of a job from any other."""
 
 _ADVICE = {
     errno.ENOSPC: "free some space, then resume the job",
@@ -19,20 +27,10 @@ _ADVICE = {
     errno.EROFS: "the file system is read-only: make it writable or use another folder",
     errno.EMFILE: "raise the limit of open files (`ulimit -n`), then resume the job",
     errno.ELOOP: "it is a link; put the file itself there",
-    errno.EINVAL: "move it elsewhere, then resume the job",
+    errno.EISDIR: "move it elsewhere, then resume the job",
+    errno.ENXIO: "move it elsewhere, then resume the job",
     errno.EFBIG: "move it elsewhere, then resume the job",
     errno.EIO: "the disk reports errors: check it before anything else",
-}
-
-_STEP = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-_REASONS = {
-    errno.ENOENT: "there is no such file",
-    errno.ELOOP: "it is a link, or lies behind one, and links are not followed",
-    errno.ENOTDIR: "it lies behind something that is no folder, or behind a link, and links are not followed",
-    errno.ENXIO: "it is no plain file",
-    errno.EACCES: "this user may not read it",
-    errno.ENAMETOOLONG: "no file can have a name so long",
 }
 
 
@@ -50,74 +48,6 @@ def store_error(path: Path, error: OSError) -> StoreError:
     advice = _ADVICE.get(error.errno or 0, "check the file system, then resume the job")
     kind = StoreFullError if error.errno in (errno.ENOSPC, errno.EDQUOT) else StoreError
     return kind(f"{path}: cannot be stored or read: {error.strerror or error}; {advice}")
-
-
-def read_plain(path: Path, limit: int) -> bytes:
-    """What a file says. Raises OSError for a link, a pipe, or one that is larger than anybody wrote: a job's folder
-    may be a stranger's.
-    """
-    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(file, "rb") as opened:
-        check_plain(file, limit)
-        return opened.read()
-
-
-def check_plain(file: int, limit: int) -> os.stat_result:
-    """The status of an opened file. Raises OSError for one that is no plain file, or too large."""
-    status = os.fstat(file)
-    if not stat.S_ISREG(status.st_mode):
-        raise OSError(errno.EINVAL, "it is no plain file")
-    if status.st_size > limit:
-        raise OSError(errno.EFBIG, f"it has {status.st_size:,} bytes, expected {limit:,} at most")
-    return status
-
-
-@contextmanager
-def open_plain(path: Path, folder: Path) -> Iterator[int]:
-    """The descriptor of a plain file in a stranger's folder. Only the folder itself may be a link.
-
-    Raises StoreError that says what is in the way: no such file, a link on the path, a pipe, a way out of the folder.
-    """
-    try:
-        file = _open(_names(path, folder), folder)
-    except (OSError, ValueError) as error:
-        number = error.errno if isinstance(error, OSError) else None
-        reason = _REASONS.get(number or 0, "its name is none that a file can have" if number is None else str(error))
-        raise StoreError(f"{path}: cannot be read: {reason}") from None
-    try:
-        if not stat.S_ISREG(os.fstat(file).st_mode):
-            raise StoreError(f"{path}: cannot be read: it is no plain file")
-        yield file
-    finally:
-        os.close(file)
-
-
-def read_below(path: Path, folder: Path) -> bytes:
-    """What a plain file below a folder says. Raises StoreError as `open_plain` does."""
-    with open_plain(path, folder) as file, open(file, "rb", closefd=False) as opened:
-        return opened.read()
-
-
-def _names(path: Path, folder: Path) -> tuple[str, ...]:
-    below = PurePath(path)
-    if below.is_relative_to(folder):
-        below = below.relative_to(folder)
-    elif below.is_absolute():
-        raise StoreError(f"{path}: cannot be read: it is not below {folder}")
-    if not below.parts or ".." in below.parts:
-        raise StoreError(f"{path}: cannot be read: expected the path of a file below {folder}, without `..`")
-    return below.parts
-
-
-def _open(names: tuple[str, ...], folder: Path) -> int:
-    step = os.open(folder.resolve(), _STEP)
-    try:
-        for name in names[:-1]:
-            step, last = os.open(name, _STEP, dir_fd=step), step
-            os.close(last)
-        return os.open(names[-1], _FILE, dir_fd=step)
-    finally:
-        os.close(step)
 
 
 def create_file(path: str, content: bytes, mode: int = 0o666) -> None:
@@ -231,7 +161,7 @@ def sync_files(root: str) -> list[str]:
 
 def sync_file(path: str) -> None:
     """See a file safely on the disk; never waits for the other end of a pipe, never follows a link."""
-    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    file = os.open(path, READ)
     try:
         os.fsync(file)
     finally:
@@ -256,3 +186,66 @@ def remove_tree(root: Path) -> None:
             place.unlink()
 
     shutil.rmtree(root, onerror=open_up)
+
+
+# One run at a time: a lock on the job's folder that ends with the process that holds it.
+
+_FILE = ".lock"
+_LOCKS = Path("/proc/locks")
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a job's folder. Raises JobError that names the process when another one holds it."""
+    path = folder / _FILE
+    with storing(path):
+        # Not by way of a link: the folder may be a stranger's, and what is opened here is overwritten.
+        file = os.open(path, os.O_RDWR | CREATE, 0o666)
+    try:
+        with storing(path):
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                holder = os.pread(file, 20, 0).decode("ascii", "replace").strip() or "unknown"
+                raise JobError(
+                    f"{folder}: another run (pid {holder}) is working on this job; wait for it or stop it"
+                ) from None
+            os.ftruncate(file, 0)
+            os.pwrite(file, str(os.getpid()).encode(), 0)
+        yield
+    finally:
+        os.close(file)
+
+
+def holder_of(folder: Path) -> int | None:
+    """The process that holds the lock of a job's folder; None where none does, or none that can be seen from here.
+
+    The kernel's own list is read and the lock is left alone: a run asks for it once, at its start, and to try it out
+    just then, if only for a moment and together with others, would make that run fail.
+    """
+    path = folder / _FILE
+    try:
+        status, table = os.lstat(path), _LOCKS.read_text("ascii")
+    except (OSError, UnicodeError):
+        return None
+    holders = dict(_holders(table, status.st_ino))
+    device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}"
+    if device in holders:
+        return holders[device]
+    # Some file systems name other devices to programs than to the kernel; there the process wrote who it is.
+    return next((pid for pid in holders.values() if pid == _written(path)), None)
+
+
+def _holders(table: str, inode: int) -> Iterator[tuple[str, int]]:
+    """By device, who holds a lock of the kind that runs take on a file of this number."""
+    for line in table.splitlines():
+        fields = line.split()  # 1: FLOCK  ADVISORY  WRITE 23371 fe:00:2195457 0 EOF
+        if len(fields) == 8 and fields[1] == "FLOCK" and fields[5].endswith(f":{inode}"):
+            yield fields[5].rpartition(":")[0], int(fields[4])
+
+
+def _written(path: Path) -> int | None:
+    try:
+        return int(read_file(path, 20))
+    except (OSError, ValueError):
+        return None

@@ -1,64 +1,49 @@
 """The index of a job: one short line per committed trial, so that a summary need not read every record.
 
-It is a cache and no witness. A line speaks for a record only if this user wrote it for this job and the record's file
-is still the one it was written about; any other line, and any that is torn or missing, costs the reading of a record.
+It is a cache: records count. A line stands for a record only in a job that this user made (`seal.py`), and while the
+record's file is still the one that it was written about. A line that is damaged, foreign, old or missing costs the
+reading of a record. What it keeps of a record is what tables need, short, and bounded in number: a record may hold
+megabytes of a stranger's words.
 """
 
 import hashlib
+import math
 import os
-from collections.abc import Callable, Iterator
-from functools import cached_property, partial
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
 from io import BytesIO
+from pathlib import Path
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import orjson
 
 from seatrial.model.job import JobFile
-from seatrial.model.record import Outcome, TrialRecord
-from seatrial.store.checkpoint import make_checkpoint, read_checkpoint
-from seatrial.store.entry_facts import (
-    digest_of_tests,
-    dimensions_of,
-    failed_step_of,
-    repeats_of,
-    seconds_in,
-    setting_of,
-    tags_of,
-)
+from seatrial.model.outcome import SCORED_OUTCOMES, Outcome
+from seatrial.model.record import Phase, StepRecord, TrialRecord, outcome_of
+from seatrial.store.files import write_all
+from seatrial.untrusted.files import CREATE, open_file, read_file
 
+INDEX = "index.jsonl"
+_MAX_BYTES = 2**31
 _MAX_FAILURE = 300
-_SIGNATURE_BYTES = 16
-_SIGNATURE = 2 * _SIGNATURE_BYTES  # in hexadecimal digits
 
-_UNSIGNED = b"-" * _SIGNATURE  # to forget a line costs the reading of a record, so anybody may
+_NO_MARK = b"--------["
+"""Of a task that the job does not have."""
+
 _TRIAL, _TASK = 4, 5
 """Where the ids of trial and task are in a line; the stamp is before them."""
 
-Stamp = tuple[int, ...]
+Stamp = list[int]
 """Inode, size, and when content and inode were last changed: no file is edited or replaced and keeps all four."""
-
-_Said = tuple[Stamp, tuple[Any, ...]]
-"""What a line says: the stamp of a record's file, and the values of its entry."""
-
-_FORGOTTEN: _Said = ((), ())
 
 
 class TrialEntry(NamedTuple):
     """One finished trial, as lists and summaries need it. An infrastructure failure has no reward.
 
-    A tuple, because a large job has 100,000 of them and a frozen dataclass takes ten times as long to make.
-
-    What its model used is None without a model; a cost that is not known is None too, and `prices` says by which tables
-    it was computed. `put_back` counts the files that
-    its verifier did not meet as the agent left them. `broken` is a verifier that has no verdict on anything untouched.
-    `warnings` are the codes of the record's. A trial that was judged again has the number of its newest `revision`,
-    which all of this is about, and what it amounted to when it ran.
-
-    `tests` and `setting` are short digests: of the tests that judged it, and of the system, limits and network it had;
-    two trials with the same ones can be compared. `tags` are its classified failures, `source:category`; `dimensions`
-    are shares between 0 and 1 of what its verifier gave for each part; `failed_step` is the first that did not pass.
-    `repeats` are the rewards of a verifier that was asked more than once. `pass_threshold` is the one it was judged
-    again with, None for that of the job.
+    A tuple, because a large job has 100,000 of them and a frozen dataclass takes ten times as long to make. All of it
+    is about the newest revision; what the first one amounted to is beside it.
     """
 
     trial_id: str
@@ -72,27 +57,39 @@ class TrialEntry(NamedTuple):
     started_at: str | None
     failure: str | None
     tests: str | None = None
+    """A short digest of the tests that judged it. Trials with the same tests and setting can be compared."""
     setting: str | None = None
+    """A short digest of the system, limits and network that it had."""
     agent_sec: float | None = None
     model_calls: int | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
+    """None where it is not known."""
     prices: str | None = None
+    """By which tables the cost was computed."""
     disputed_reward: float | None = None
     put_back: int = 0
+    """How many files its verifier did not meet as the agent left them."""
     broken: bool = False
+    """Whether its verifier has no verdict on anything untouched."""
     warnings: tuple[str, ...] = ()
+    """The codes of the record's."""
     revision: int = 0
     first_outcome: Outcome | None = None
     first_reward: float | None = None
     first_broken: bool = False
     tags: tuple[str, ...] = ()
+    """Its classified failures, `source:category`."""
     dimensions: dict[str, float] = {}  # noqa: RUF012 - a default of a tuple, which nobody writes to
+    """The share, between 0 and 1, that its verifier gave for each part."""
     failed_step: str | None = None
+    """The first that did not pass."""
     repeats: tuple[float, ...] = ()
+    """The rewards of a verifier that was asked more than once."""
     oom_kills: int = 0
     pass_threshold: float | None = None
+    """The one it was judged again with, None for that of the job."""
 
 
 _USUAL = [TrialEntry._field_defaults.get(name) for name in TrialEntry._fields]
@@ -100,7 +97,7 @@ _TUPLES = [TrialEntry._fields.index(name) for name in ("warnings", "tags", "repe
 _REPEATED = [
     TrialEntry._fields.index(name) for name in ("task_id", "agent", "outcome", "tests", "setting", "prices", "tags")
 ]
-_make_entry = partial(tuple.__new__, TrialEntry)  # `_make` counts the values, which a signed line has all of
+_make_entry = partial(tuple.__new__, TrialEntry)  # `_make` counts the values, which a whole line has all of
 
 
 def stamp_of(path: str) -> Stamp | None:
@@ -109,7 +106,114 @@ def stamp_of(path: str) -> Stamp | None:
         status = os.lstat(path)
     except OSError:
         return None
-    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    return [status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+
+
+# The lines.
+
+
+class Index:
+    """The index of one job. Where this user did not make the job, it has no lines and takes none.
+
+    Each line begins with a digest of the job, the content of the trial's task, and the fields that lines of this
+    version have: where any of these is another, it says nothing.
+    """
+
+    def __init__(self, job: Path, file: JobFile, *, is_own: bool) -> None:
+        self._path, self._is_own = job / INDEX, is_own
+        of_job = crc32(orjson.dumps([file.id, file.spec.name, file.created_at, TrialEntry._fields]))
+        self._marks = {task.id: b"%08x[" % crc32(task.digest.encode(), of_job) for task in file.tasks}
+
+    def line(self, entry: TrialEntry, stamp: Stamp) -> bytes:
+        mark = self._marks.get(entry.task_id, _NO_MARK)
+        return mark + orjson.dumps([*stamp, *_without_usual(entry)])[1:] + b"\n"
+
+    def read(self, lines: bytes, stamp: Callable[[str], Stamp | None]) -> dict[str, TrialEntry | None]:
+        """What the last line about each trial says; None where that does not count.
+
+        `stamp` gives the one that a trial's record has now.
+        """
+        found: dict[str, TrialEntry | None] = {}
+        marks, same = self._marks, _Same()
+        for line in BytesIO(lines):  # one at a time: a list of them is as large as the file once more
+            try:
+                values = orjson.loads(line[line.find(b"[") :])
+                trial = values[_TRIAL] if len(values) > 1 else values[0]
+                if not isinstance(trial, str):
+                    continue
+                if len(values) == 1:
+                    found.pop(trial, None)
+                elif line.startswith(marks.get(values[_TASK], _NO_MARK)) and values[:_TRIAL] == stamp(trial):
+                    del values[:_TRIAL]
+                    values += _USUAL[len(values) :]
+                    for place in _TUPLES:
+                        values[place] = tuple(values[place])
+                    for place in _REPEATED:
+                        values[place] = same[values[place]]
+                    found[trial] = _make_entry(values)
+                else:
+                    found[trial] = None
+            except (ValueError, TypeError, LookupError):
+                continue
+        return found
+
+    def lines(self) -> bytes:
+        """All that is written. A cache that cannot be read is not there."""
+        if self._is_own:
+            with suppress(OSError):
+                return read_file(self._path, _MAX_BYTES)
+        return b""
+
+    def lines_from(self, start: int, limit: int) -> bytes:
+        """Whole lines from a byte on, of at most so many bytes together."""
+        if not self._is_own:
+            return b""
+        try:
+            with open_file(self._path, _MAX_BYTES) as file:
+                found = os.pread(file.fileno(), limit, start)
+        except OSError:
+            return b""
+        return found[: found.rfind(b"\n") + 1]
+
+    def append(self, lines: bytes) -> None:
+        """Add lines. A disk that refuses them is no reason to say that a trial was not stored."""
+        if not self._is_own:
+            return
+        with suppress(OSError):
+            file = os.open(self._path, os.O_WRONLY | os.O_APPEND | CREATE, 0o666)
+            try:
+                write_all(file, lines)
+            finally:
+                os.close(file)
+
+
+def forget_line(trial_id: str) -> bytes:
+    """A line that takes back all earlier ones about a trial, which is going to be run again."""
+    return orjson.dumps([trial_id]) + b"\n"
+
+
+class _Same(dict[Any, Any]):
+    """Gives the first of equal values, so that there is one object for what many entries have."""
+
+    def __missing__(self, value: Any) -> Any:
+        self[value] = value
+        return value
+
+
+def _without_usual(entry: TrialEntry) -> tuple[Any, ...]:
+    """The values up to the last one that is not what it usually is: most lines need no more."""
+    last = len(entry)
+    for name in reversed(TrialEntry._field_defaults):
+        if getattr(entry, name) != TrialEntry._field_defaults[name]:
+            break
+        last -= 1
+    return entry[:last]
+
+
+# What it keeps of a record.
+
+_DIGITS = 12
+_MAX_TAGS, _MAX_DIMENSIONS, _MAX_LETTERS = 20, 40, 80
 
 
 def entry_of(record: TrialRecord, agent: str) -> TrialEntry:
@@ -154,113 +258,79 @@ def entry_of(record: TrialRecord, agent: str) -> TrialEntry:
     )
 
 
-def forget_line(trial_id: str) -> bytes:
-    """A line that takes back all earlier ones about a trial, which is going to be run again."""
-    return _UNSIGNED + orjson.dumps([trial_id]) + b"\n"
+def digest_of_tests(record: TrialRecord) -> str | None:
+    """A short digest of the tests that judged a trial, of every step of it; None when none did."""
+    found = [step.provenance for step in record.steps] or [record.provenance]
+    digests = [each.tests_digest for each in found if each]
+    if len(set(digests)) < 2:
+        return digests[0][:_DIGITS] if digests else None
+    return hashlib.sha256("".join(digests).encode()).hexdigest()[:_DIGITS]
 
 
-class Index:
-    """Writes and reads the lines of one job. Each is signed with a key that only this user has.
-
-    The signature covers the job, the content of the trial's task and the fields that lines of this version have: where
-    any of these is another, a line says nothing.
-    """
-
-    def __init__(self, file: JobFile, key: bytes) -> None:
-        meant = [file.id, file.spec.name, file.created_at, TrialEntry._fields]
-        self._signing = hashlib.blake2b(orjson.dumps(meant), key=key, digest_size=_SIGNATURE_BYTES)
-        self._digests = {task.id: task.digest.encode() for task in file.tasks}
-        self._begun: dict[str, hashlib.blake2b] = {}  # what is the same in the signatures of a task's trials
-        self._known: dict[Any, Any] = {}
-
-    def line(self, entry: TrialEntry, stamp: Stamp) -> bytes:
-        """The line of a trial whose record has this stamp."""
-        body = orjson.dumps([*stamp, *_without_usual(entry)])
-        return self._sign(entry.task_id, body) + body + b"\n"
-
-    def read(
-        self, content: bytes, stamp: Callable[[str], Stamp | None], checkpoint: bytes = b""
-    ) -> dict[str, TrialEntry | None]:
-        """What the last line about each trial says; None where that is not to be believed.
-
-        `stamp` tells the one that a trial's record has now. A `checkpoint` of the same index saves time, if it has one.
-        """
-        found: dict[str, TrialEntry | None] = {}
-        for trial, said in self._read(content, checkpoint):
-            if said is _FORGOTTEN:
-                found.pop(trial, None)
-            else:
-                found[trial] = _make_entry(said[1]) if said and said[0] == stamp(trial) else None
-        return found
-
-    def checkpoint(self, content: bytes, last: bytes = b"") -> bytes:
-        """A checkpoint of all whole lines. The `last` one may help to make it."""
-        content = content[: content.rfind(b"\n") + 1]
-        found = dict(self._read(content, last))
-        known = sorted((trial, said) for trial, said in found.items() if said is not _FORGOTTEN)
-        return make_checkpoint(self._signing_all, content, known)
-
-    def bytes_after(self, checkpoint: bytes, content: bytes) -> int:
-        """How much of an index a checkpoint does not save the reading of."""
-        found = read_checkpoint(self._signing_all, checkpoint, content)
-        return len(content) - (found[0] if found else 0)
-
-    def _read(self, content: bytes, checkpoint: bytes) -> Iterator[tuple[str, _Said | None]]:
-        """What the lines say of which trial, one after the other; None from those that this user did not write."""
-        said: _Said | None
-        added = BytesIO(content)
-        if found := read_checkpoint(self._signing_all, checkpoint, content):
-            added.seek(found[0])
-            yield from found[1]
-        for line in added:  # one at a time: a list of them is as large as the file once more
-            body = line[_SIGNATURE:].rstrip(b"\n")
-            try:
-                values = orjson.loads(body)
-                if len(values) == 1:
-                    trial, said = values[0], _FORGOTTEN
-                else:
-                    trial = values[_TRIAL]
-                    is_ours = line.startswith(self._sign(values[_TASK], body))
-                    said = self._values(values) if is_ours else None
-            except (orjson.JSONDecodeError, TypeError, LookupError):
-                continue
-            if isinstance(trial, str):
-                yield trial, said
-
-    @cached_property
-    def _signing_all(self) -> "hashlib.blake2b":
-        """For what is about trials of all tasks, whatever these contain."""
-        signing = self._signing.copy()
-        signing.update(orjson.dumps([(task, digest.decode()) for task, digest in self._digests.items()]))
-        return signing
-
-    def _values(self, values: list[Any]) -> _Said:
-        """What a line says: tuples for the lists of JSON, and one object for what many entries have."""
-        stamp, values = tuple(values[:_TRIAL]), values[_TRIAL:]
-        values += _USUAL[len(values) :]
-        for place in _TUPLES:
-            values[place] = tuple(values[place])
-        known = self._known
-        for place in _REPEATED:
-            value = values[place]
-            values[place] = known.setdefault(value, value)
-        return stamp, tuple(values)
-
-    def _sign(self, task_id: str, body: bytes) -> bytes:
-        begun = self._begun.get(task_id)
-        if begun is None:
-            begun = self._begun[task_id] = self._signing.copy()
-            begun.update(self._digests.get(task_id, b""))
-        signing = begun.copy()
-        signing.update(body)
-        return signing.hexdigest().encode()
+def setting_facts(record: TrialRecord) -> dict[str, Any]:
+    """Under which conditions an agent worked and was judged, as far as they are not the job's options."""
+    sandbox = record.sandbox
+    return {
+        "backend": sandbox.backend,
+        "image": sandbox.image_digest or sandbox.image,
+        "limits": sandbox.limits_enforced.model_dump(),
+        "network": sandbox.network,
+        "isolation": sorted({run.isolation for run in record.verifier_runs}),
+    }
 
 
-def _without_usual(entry: TrialEntry) -> tuple[Any, ...]:
-    """The values up to the last one that is not what it usually is: most lines need no more."""
-    last = len(entry)
-    for name in reversed(TrialEntry._field_defaults):
-        if getattr(entry, name) != TrialEntry._field_defaults[name]:
-            break
-        last -= 1
-    return entry[:last]
+def setting_of(record: TrialRecord) -> str:
+    content = orjson.dumps(setting_facts(record), option=orjson.OPT_SORT_KEYS)
+    return hashlib.sha256(content).hexdigest()[:_DIGITS]
+
+
+def seconds_in(record: TrialRecord, phase: Phase) -> float | None:
+    """How long a phase took, in all steps; None when there was none."""
+    times = [each.finished_at - each.started_at for each in record.times if each.phase == phase]
+    return math.fsum(time.total_seconds() for time in times) if times else None
+
+
+def tags_of(record: TrialRecord) -> tuple[str, ...]:
+    """The classified failures of a trial, `source:category`, each once."""
+    tags = (record.evaluation.error_taxonomy if record.evaluation else None) or ()
+    found = dict.fromkeys(f"{tag.source.value}:{tag.category[:_MAX_LETTERS]}" for tag in tags)
+    return tuple(found)[:_MAX_TAGS]
+
+
+def dimensions_of(record: TrialRecord) -> dict[str, float]:
+    """The share that a verifier gave of what each part of its breakdown is worth."""
+    parts = (record.evaluation.breakdown if record.evaluation else None) or {}
+    shares = ((name[:_MAX_LETTERS], share_of(entry)) for name, entry in parts.items())
+    return dict([(name, share) for name, share in shares if share is not None][:_MAX_DIMENSIONS])
+
+
+def share_of(entry: Any) -> float | None:
+    """How much of what a part of a breakdown is worth it was given, between 0 and 1; None for what is no score."""
+    if not isinstance(entry, Mapping):
+        return None
+    score, most = entry.get("score"), entry.get("max_score", 1.0)
+    if not _is_number(score) or not _is_number(most) or most <= 0:
+        return None
+    return min(1.0, max(0.0, float(score / most)))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def failed_step_of(record: TrialRecord) -> str | None:
+    """The first step that did not pass, None where there is none or the trial has no steps."""
+    if record.outcome not in SCORED_OUTCOMES:
+        return None
+    return next((step.name[:_MAX_LETTERS] for step in record.steps if not _passed(step, record.pass_threshold)), None)
+
+
+def _passed(step: StepRecord, threshold: float) -> bool:
+    return step.evaluation is not None and outcome_of(step.evaluation, threshold) == "pass"
+
+
+def repeats_of(record: TrialRecord) -> tuple[float, ...]:
+    """All rewards of a verifier that was asked more than once about one end state; of steps none."""
+    run = record.verifier_run
+    rewards = [reward for reward in run.repeats if reward is not None] if run and not record.steps else []
+    return tuple(rewards) if len(rewards) > 1 else ()

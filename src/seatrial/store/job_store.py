@@ -7,41 +7,48 @@
     damaged/<trial id>.<n> what was in the place of a record and did not count, since the trial was run again
     annotations.jsonl      what reviewers said
     index.jsonl            a cache of the records
-    index.checkpoint       a cache of that cache, of large jobs
     .drafts/  .lock        trials being written; who is at work
 
 A trial exists once its folder is in trials/, and never before. Where it has later revisions, the newest counts.
 """
 
+import datetime as dt
+import errno
+import json
 import os
 import secrets
+import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+from pydantic import Field, ValidationError
 
 from seatrial.errors import JobError, StoreError
-from seatrial.model.annotation import Annotation
-from seatrial.model.base import to_json
-from seatrial.model.job import JobFile
+from seatrial.model.base import Sha256, StrictModel, Timestamp, to_json
+from seatrial.model.evaluation import Annotation
+from seatrial.model.job import JOB_SCHEMA_VERSION, JobFile
 from seatrial.model.record import TrialRecord
 from seatrial.model.review import ReviewEntry, new_entry_id, not_taken_back
-from seatrial.store.annotations import AnnotationJournal, ignore_damage, with_annotations
-from seatrial.store.census import Census, Records, Uncounted
-from seatrial.store.draft import Draft
-from seatrial.store.explained import explain
-from seatrial.store.files import remove_tree, replace_file, storing
-from seatrial.store.index import Index, TrialEntry
-from seatrial.store.index_file import CHECKPOINT, INDEX
-from seatrial.store.index_keeper import IndexKeeper
-from seatrial.store.job_file import check_size, ensure_free, make_folders, read_job_file
-from seatrial.store.job_mark import JOB
-from seatrial.store.lock import locked
-from seatrial.store.revisions import LAST_REVISION, REVISIONS, revision_name
-from seatrial.store.roster import Roster
-from seatrial.store.seal import SEAL, add_seal, has_seal, signing_key
-from seatrial.store.setting_aside import DAMAGED, move_to_damaged, move_trial_to_tries, refuse_result
+from seatrial.store.drafts import LAST_REVISION, REVISIONS, Draft, revision_name
+from seatrial.store.files import JOB, locked, remove_tree, replace_file, storing
+from seatrial.store.index import INDEX, Index, TrialEntry
+from seatrial.store.records import (
+    DAMAGED,
+    Census,
+    ExpectedTrials,
+    Records,
+    Uncounted,
+    move_to_damaged,
+    move_trial_to_tries,
+    refuse_result,
+)
+from seatrial.store.reviews import ANNOTATIONS, AnnotationJournal, ignore_damage, with_annotations
+from seatrial.store.seal import SEAL, add_seal, has_seal
+from seatrial.untrusted.files import read_file
+from seatrial.untrusted.json import first_fault
 
 _FOLDERS = ("trials", "tries", ".drafts")
 
@@ -94,8 +101,13 @@ class JobStore:
         return has_seal(self.path, self._content)
 
     def make_own(self) -> None:
-        """Vouch for job.json as it is, so that nobody asks again; where that cannot be kept, it will be asked again."""
+        """Vouch for job.json as it is, so that nobody asks again; where that cannot be kept, it will be asked again.
+
+        An index that is there already was written by others. It goes first: with the seal, it would be believed.
+        """
+        self._records = None
         with suppress(OSError):
+            (self.path / INDEX).unlink(missing_ok=True)
             add_seal(self.path, self._content)
 
     @contextmanager
@@ -112,13 +124,12 @@ class JobStore:
                 for draft in (self.path / ".drafts").iterdir():
                     remove_tree(draft)
             census = self.census()
-            self._index.mend(census)
+            self._sources.mend_index(census)
             self._counted = {entry.trial_id for entry in census.entries}
             try:
                 yield
             finally:
                 self._counted = None
-            self._index.mark()
 
     def update(self, file: JobFile) -> None:
         """Replace job.json, all at once. It stays this user's own if it was."""
@@ -135,7 +146,7 @@ class JobStore:
         if self.finished():
             return
         with suppress(OSError):
-            for name in (JOB, SEAL, INDEX, CHECKPOINT, ".lock"):
+            for name in (JOB, SEAL, INDEX, ".lock"):
                 (self.path / name).unlink(missing_ok=True)
             for name in _FOLDERS:
                 remove_tree(self.path / name)
@@ -242,7 +253,11 @@ class JobStore:
 
     def explain(self, found: Uncounted) -> str:
         """What is the matter with a trial that does not count, and what to do about it."""
-        return explain(self.path, self.file, found)
+        if found.revision:
+            name = revision_name(found.trial_id, found.revision)
+            judge = "`seatrial regrade` judges the trial again"
+            return f"revision {name} does not count: {found.reason}; the one before it does; {judge}"
+        return f"{found.trial_id} does not count: {found.reason}; {_advice(self.path, self.file, found)}"
 
     def trial_folder(self, trial_id: str) -> Path:
         """Where everything about a finished trial is. Raises JobError with similar ids when there is no such trial."""
@@ -256,7 +271,7 @@ class JobStore:
         for name in ("trials", REVISIONS):
             self._refuse_link(self.path / name)
         with storing(self.path / "trials"):
-            return self._index.count()
+            return self._sources.count()
 
     def entries(self) -> list[TrialEntry]:
         """All trials that count, in the order of their ids."""
@@ -267,7 +282,7 @@ class JobStore:
 
         Costs as much as there is new, whatever a job's size; more than `limit` bytes are left for the next time.
         """
-        return self._index.added_since(start, limit)
+        return self._sources.added_since(start, limit)
 
     def set_uncounted_aside(self, trial_ids: Collection[str]) -> None:
         """Move what is in the place of these trials' records to `damaged/`, so that they can be run again.
@@ -278,7 +293,7 @@ class JobStore:
         if not trial_ids:
             return
         for trial_id in trial_ids:
-            self._index.forget(trial_id)
+            self._sources.forget(trial_id)
         move_to_damaged(self.path, self._sources, trial_ids)
         if self._counted is not None:
             self._counted.difference_update(trial_ids)
@@ -291,7 +306,7 @@ class JobStore:
         """
         record = self.revisions(trial_id)[-1].record
         refuse_result(record)
-        self._index.forget(trial_id)
+        self._sources.forget(trial_id)
         move_trial_to_tries(self.path, self._sources, record)
         if self._counted is not None:
             self._counted.discard(trial_id)
@@ -312,17 +327,26 @@ class JobStore:
             self._sources.revisions.forget()
         if self._counted is not None:
             self._counted.update(record.trial_id for record in records)
-        self._index.note(records)
+        self._sources.note(records)
 
     @property
     def _sources(self) -> Records:
         if self._records is None:
-            self._records = Records(self.path, Roster(self.file), Index(self.file, signing_key()))
+            self._records = Records(
+                self.path, ExpectedTrials(self.file), Index(self.path, self.file, is_own=self.is_own)
+            )
         return self._records
 
-    @property
-    def _index(self) -> IndexKeeper:
-        return IndexKeeper(self.path, self._sources)
+
+def _advice(job: Path, file: JobFile, found: Uncounted) -> str:
+    if not found.planned:
+        return f"it is no trial of this job, so move it out of {job / 'trials'}"
+    if file.driver == "environment":
+        return "evaluate again with `resume=True`, which keeps what is there and runs the trial again"
+    if file.driver == "import":
+        return "import the job again, into another folder"
+    resume = shlex.join(("seatrial", "resume", str(job)))
+    return f"`{resume}` keeps what is there in {DAMAGED}/ and runs the trial again"
 
 
 def _annotations(entries: Iterable[ReviewEntry]) -> list[Annotation]:
@@ -331,3 +355,151 @@ def _annotations(entries: Iterable[ReviewEntry]) -> list[Annotation]:
 
 def _is_folder(path: Path) -> bool:
     return os.path.isdir(path)  # noqa: PTH112 - a Path raises for a name that no folder can have
+
+
+# job.json, and which folders may become a job.
+
+_MAX_JOB_BYTES = 2**30
+_MAX_TRIALS = 1_000_000
+_OURS = frozenset({"trials", "tries", ".drafts", ".lock", f".{JOB}.new", SEAL})
+
+
+def new_job_id() -> str:
+    return secrets.token_hex(16)
+
+
+def read_job_file(folder: Path) -> tuple[JobFile, bytes]:
+    """What job.json says, and its bytes. Raises JobError that says why it cannot be read."""
+    path = folder / JOB
+    with storing(path):
+        if not path.is_file():
+            what = "no such folder" if not folder.exists() else f"no {JOB} in it"
+            raise JobError(f"{folder}: {what}, so it is not a job; name the folder that `seatrial run` made")
+        content = read_file(path, _MAX_JOB_BYTES)
+    try:
+        file = JobFile.model_validate_json(content)
+    except ValidationError as error:
+        raise JobError(_what_is_wrong(path, content, error)) from None
+    check_size(folder, file)
+    return file, content
+
+
+def check_size(folder: Path, file: JobFile) -> None:
+    """Raise JobError for a job of more trials than can be listed: a stranger's may ask for as many as it likes."""
+    trials = len(file.tasks) * len(file.spec.agents) * file.spec.attempts
+    if trials > _MAX_TRIALS:
+        raise JobError(
+            f"{folder}: the job asks for {trials:,} trials, expected {_MAX_TRIALS:,} at most; make several jobs of it"
+        )
+
+
+def _what_is_wrong(path: Path, content: bytes, error: ValidationError) -> str:
+    try:
+        table = json.loads(content)
+    except (ValueError, RecursionError) as broken:
+        return f"{path}: is not JSON ({broken}); restore it from a copy, or run the job anew in another folder"
+    version = table.get("schema_version") if isinstance(table, dict) else None
+    if isinstance(version, int) and version > JOB_SCHEMA_VERSION:
+        return (
+            f"{path}: has version {version}, this Seatrial reads up to {JOB_SCHEMA_VERSION}; install a newer Seatrial"
+        )
+    return f"{path}: {first_fault(error, 'the file')}; restore it from a copy, or run the job anew in another folder"
+
+
+def ensure_free(folder: Path) -> None:
+    """Raise JobError unless a new job can be made in this folder."""
+    with storing(folder):
+        if folder.exists() and not folder.is_dir():
+            raise JobError(f"{folder}: is a file, expected a folder for the job; choose another one")
+        if (folder / JOB).exists():
+            raise JobError(f"{folder}: holds a job already; {_how_to_go_on(folder)}, or choose another folder")
+        # Our own empty folders are what a crash leaves of a job that was just being made.
+        foreign = sorted(_foreign(folder)) if folder.exists() else []
+    if foreign:
+        raise JobError(
+            f"{folder}: is not empty ({foreign[0]} is in it) and holds no job; choose an empty or new folder"
+        )
+
+
+def make_folders(folder: Path, names: Iterable[str]) -> None:
+    """Make the folder of a new job and those in it. Raises JobError that says where and why that is not possible."""
+    try:
+        for name in names:
+            (folder / name).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        there = next(parent for parent in (folder, *folder.absolute().parents) if parent.is_dir())
+        # Such as /proc, which says that what is to be made there does not exist.
+        odd = error.errno == errno.ENOENT
+        why = "it takes no new folders" if odd else error.strerror or str(error)
+        raise JobError(f"{folder}: the job's folder cannot be made in {there}: {why}; name another with -o") from error
+
+
+def _how_to_go_on(folder: Path) -> str:
+    try:
+        driver = read_job_file(folder)[0].driver
+    except JobError as error:
+        return f"it cannot be read ({error}); move it away"
+    if driver == "environment":
+        return "these are rollouts of an environment: go on with them by `resume=True` beside `save_to`"
+    if driver == "import":
+        return "results were imported into it: move it away"
+    return f"go on with it by `{shlex.join(('seatrial', 'resume', str(folder)))}`"
+
+
+def _foreign(folder: Path) -> set[str]:
+    found = {path.name for path in folder.iterdir()} - _OURS
+    return found | {f"{name}/" for name in ("trials", "tries") if any(folder.glob(f"{name}/*"))}
+
+
+# regrade.json: the regrade that a job is in the middle of. It is gone when that has come to its end.
+
+REGRADE = "regrade.json"
+_MAX_BYTES = 2**16
+
+
+class OpenRegrade(StrictModel):
+    """A regrade that was begun. `key` is a digest of all that was asked for, by which it is known again."""
+
+    id: Annotated[str, Field(min_length=1)]
+    key: Sha256
+    started_at: Timestamp
+
+
+def read_open_regrade(job: Path) -> OpenRegrade | None:
+    """The regrade that a job is in the middle of; None where there is none, or nothing that can be read as one."""
+    try:
+        return OpenRegrade.model_validate_json(read_file(job / REGRADE, _MAX_BYTES))
+    except (OSError, ValidationError):
+        return None
+
+
+def new_regrade(key: str) -> OpenRegrade:
+    return OpenRegrade(id=secrets.token_hex(8), key=key, started_at=dt.datetime.now(dt.UTC))
+
+
+def begin_regrade(job: Path, regrade: OpenRegrade) -> None:
+    """Note that a regrade is under way, by whoever has the lock. Raises StoreError."""
+    with storing(job / REGRADE):
+        replace_file(job / REGRADE, to_json(regrade))
+
+
+def end_regrade(job: Path) -> None:
+    with storing(job / REGRADE):
+        (job / REGRADE).unlink(missing_ok=True)
+
+
+# Which files make up a job, so that nothing else is written over them.
+
+_FILES = (JOB, SEAL, INDEX, "index.checkpoint", ANNOTATIONS, REGRADE, ".lock")  # the checkpoint: of older versions
+_PARTS = frozenset({*_FILES, REVISIONS, "trials", "tries", ".drafts", "contents", DAMAGED})
+
+
+def job_with_part(path: Path) -> Path | None:
+    """The folder of the job that a file is a part of, or would be; None for any other, also if it is beside them."""
+    place = path.parent.resolve() / path.name
+    below = place.name
+    for folder in place.parents:
+        if below in _PARTS and (folder / JOB).is_file():
+            return folder
+        below = folder.name
+    return None

@@ -17,18 +17,18 @@ from pathlib import Path
 from seatrial.errors import HostUnsupportedError
 from seatrial.home import home_directory
 from seatrial.store.files import create_file, write_all
+from seatrial.untrusted.files import CREATE, read_file, read_with_status
 
 SEAL = "job.seal"
 _KEY = "seal.key"
 _KEY_BYTES = 32
 _MAX_SEALS = 2**20
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def add_seal(folder: Path, content: bytes) -> None:
     """Seal a job's folder for this content of job.json; seals of what it was before stay. Raises OSError."""
     line = f"{_digest(_own_key(), content)}\n".encode()
-    file = os.open(folder / SEAL, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    file = os.open(folder / SEAL, os.O_WRONLY | os.O_APPEND | CREATE, 0o666)
     try:
         write_all(file, line)
         os.fsync(file)
@@ -40,18 +40,10 @@ def has_seal(folder: Path, content: bytes) -> bool:
     """Whether this user has sealed a job's folder with this content of job.json."""
     try:
         expected = _digest(_read_key(key_path()), content).encode()
-        seals = _read(folder / SEAL, _MAX_SEALS)
+        seals = read_file(folder / SEAL, _MAX_SEALS)
     except OSError:
         return False
     return any(hmac.compare_digest(seal, expected) for seal in seals.splitlines())
-
-
-def signing_key() -> bytes:
-    """The key of this user; where there is none, one that is as good for as long as this process runs."""
-    try:
-        return _read_key(key_path())
-    except OSError:
-        return secrets.token_bytes(_KEY_BYTES)
 
 
 def key_path(environ: Mapping[str, str] = os.environ) -> Path:
@@ -87,23 +79,11 @@ def _own_key() -> bytes:
 
 
 def _read_key(path: Path) -> bytes:
-    key = _read(path, _KEY_BYTES, private=True)
+    key, status = read_with_status(path, _MAX_SEALS)
+    if stat.S_IMODE(status.st_mode) & 0o077 or status.st_uid != os.geteuid():
+        raise PermissionError(f"{path}: others than this user may have it; remove it, and the next job makes a new one")
     if len(key) != _KEY_BYTES:
         raise PermissionError(
             f"{path}: expected a key of {_KEY_BYTES} bytes; remove it, and the next job makes a new one"
         )
     return key
-
-
-def _read(path: Path, limit: int, *, private: bool = False) -> bytes:
-    file = os.open(path, _READ)
-    try:
-        status = os.fstat(file)
-        others = stat.S_IMODE(status.st_mode) & 0o077 or status.st_uid != os.geteuid()
-        if private and others:
-            raise PermissionError(
-                f"{path}: others than this user may have it; remove it, and the next job makes a new one"
-            )
-        return os.read(file, limit)
-    finally:
-        os.close(file)

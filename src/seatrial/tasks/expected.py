@@ -10,8 +10,8 @@ import orjson
 from pydantic import TypeAdapter
 
 from seatrial.model.base import JsonObject
-from seatrial.model.config import TaskConfig, VerifierPhaseSpec
 from seatrial.model.output import OutputSpec, PathCandidate, ShapeSpec, VerifierSpec, format_of
+from seatrial.model.task import TaskConfig, VerifierPhaseSpec
 from seatrial.tasks.instruction import named_paths
 from seatrial.tasks.layout import read_text
 from seatrial.tasks.table import Report

@@ -1,23 +1,27 @@
-"""Which files a task folder has. One walk answers every question about presence and refuses links that lead out.
+"""The files of a task folder: one walk lists them, and refuses links that lead out and folders that no task needs.
 
-It counts as it goes: a folder that no task needs, by its size, its entries or its depth, is known before it is read.
+It counts as it goes, so that size, entries and depth are known before anything is read. The layout of a task, what a
+`.harborignore` leaves out, and digests come from that list.
 """
 
+import hashlib
 import os
-import stat
 from collections import Counter
-from collections.abc import Container
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
 from seatrial.errors import OversizeError
-from seatrial.model.task import TaskLayout
+from seatrial.model.loaded_task import TaskLayout
+from seatrial.untrusted.files import READ, read_with_status
+from seatrial.untrusted.json import decode
 
 IGNORED_FOLDERS = frozenset({".git", "__pycache__", ".pytest_cache", ".venv", "node_modules"})
-# Without O_NONBLOCK, opening a named pipe would wait for ever for somebody to write to it.
-_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+_READ = READ & ~os.O_NOFOLLOW
+"""Links within a task are followed: `list_files` tells which ones lead out."""
+
 _COMPOSE_NAMES = ("docker-compose.yaml", "docker-compose.yml", "compose.yaml", "compose.yml")
 _SOLUTION_NAMES = {"linux": ("solve.sh", "solve.py"), "windows": ("solve.bat",)}
 _PARTS = ("environment/", "solution/", "steps/", "tests/")
@@ -43,21 +47,18 @@ TASK_BOUNDS = Bounds()
 
 @dataclass(frozen=True, slots=True)
 class TaskFiles:
-    """What a folder holds, as relative paths with `/`: regular files, links, and what a task must not have.
-
-    `size` is how many bytes the files have together. `read` are those whose content is known: whether each is
-    executable, and its SHA-256.
-    """
+    """What a folder holds, as relative paths with `/`: regular files, links, and what a task must not have."""
 
     regular: frozenset[str]
     links: frozenset[str]
     escaping: tuple[str, ...]
     special: tuple[str, ...]
     size: int = field(default=0, compare=False)
+    """How many bytes the files have together."""
     read: dict[str, tuple[bool, bytes]] = field(default_factory=dict, compare=False)
+    """The files whose content is known: whether each is executable, and its SHA-256."""
 
     def has(self, path: str) -> bool:
-        """Whether a file or a link of that name is there."""
         return path in self.regular or path in self.links
 
     def nested_tasks(self) -> list[str]:
@@ -169,28 +170,10 @@ def read_text(path: Path | str, limit: int, errors: Literal["strict", "replace"]
 def read_file(path: Path | str, limit: int) -> tuple[bytes, bool]:
     """The content of a regular file of at most `limit` bytes, and whether it is executable. Raises ValueError."""
     try:
-        descriptor = os.open(path, _READ)
-        try:
-            status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode):
-                raise ValueError("it is not a regular file")
-            data = os.read(descriptor, min(status.st_size, limit) + 1)
-        finally:
-            os.close(descriptor)
+        data, status = read_with_status(path, limit, _READ)
     except OSError as error:
         raise ValueError(error.strerror or str(error)) from None
-    if len(data) > limit:
-        raise ValueError(f"it has more than {limit:,} bytes")
     return data, bool(status.st_mode & 0o100)
-
-
-def decode(data: bytes, errors: Literal["strict", "replace"] = "strict") -> str:
-    """The text that UTF-8 bytes stand for. Raises ValueError that says what was found instead."""
-    try:
-        # Not the codec "utf-8-sig": that one is written in Python and counts offsets from behind the mark.
-        return data.decode("utf-8", errors).removeprefix("\ufeff")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"it is not UTF-8 text: byte 0x{data[error.start]:02x} at offset {error.start}") from None
 
 
 def read_layout(files: TaskFiles, os_name: str, prefix: str = "") -> TaskLayout:
@@ -221,3 +204,94 @@ def _places(os_name: str, prefix: str) -> tuple[tuple[str, tuple[str, ...]], ...
         ("verifier_compose_file", tuple(dict.fromkeys(verifier_compose))),
         ("trajectory", (f"{prefix}trajectory.json",)),
     )
+
+
+# `.harborignore` in tests/ or solution/, in the syntax of .gitignore: files that are neither laid out nor in a digest.
+# A line that git would not understand has no effect.
+
+IGNORE_FILE = ".harborignore"
+_FOLDERS = ("tests", "solution")
+_MAX_BYTES = 2**20
+
+Ignored = Callable[[str], bool]
+"""Whether a file is left out, given by its path within a folder; that of a directory ends in a slash."""
+
+
+def ignored_in(folder: Path) -> Ignored:
+    """What the `.harborignore` of a folder says. Only tests/ and solution/ have one."""
+    if folder.name not in _FOLDERS:
+        return _nothing
+    try:
+        text = read_text(folder / IGNORE_FILE, _MAX_BYTES, "replace")
+    except ValueError:  # mostly, there is none
+        return _nothing
+    from pathspec import GitIgnoreSpec  # noqa: PLC0415 - hardly any task needs it
+
+    def says_something(line: str) -> bool:
+        try:
+            return bool(GitIgnoreSpec.from_lines([line]))
+        except ValueError:
+            return False
+
+    return GitIgnoreSpec.from_lines(filter(says_something, text.splitlines())).match_file
+
+
+def ignored_below(root: Path, paths: Iterable[str]) -> Ignored:
+    """What all such files below a root say, of which `paths` are the files."""
+    found = [path for path in paths if path.endswith(IGNORE_FILE)]
+    if not found:  # the usual case, asked of every task
+        return _nothing
+    folders = [path.removesuffix(IGNORE_FILE) for path in found if path.rpartition("/")[2] == IGNORE_FILE]
+    rules = [(folder, ignored_in(root / folder)) for folder in folders]
+    return lambda path: any(path.startswith(folder) and ignored(path[len(folder) :]) for folder, ignored in rules)
+
+
+def _nothing(_: str) -> bool:
+    return False
+
+
+# Digests: the same for the same files wherever they are, different for any change.
+
+_AT_ONCE = 2**20  # a file of up to this size is read by one call, a larger one piece by piece
+
+
+def digest_folder(root: Path, files: TaskFiles | None = None) -> str:
+    """SHA-256 over the sorted paths, executable bits and contents of a folder. Links count by where they point.
+
+    What a `.harborignore` leaves out does not count. Whoever has just listed the folder can say which `files` it holds,
+    and what is known of them. Raises OSError, and OversizeError for a folder that is too large to be a task.
+    """
+    place = str(root)
+    regular, links = (files.regular, files.links) if files else map(frozenset, walk(place)[:2])
+    ignored = ignored_below(root, regular)
+    total = []
+    for relative in sorted(regular | links):
+        if ignored(relative):
+            continue
+        if relative in links:
+            kind, content = b"link", hashlib.sha256(os.fsencode((root / relative).readlink())).digest()
+        else:
+            known = files.read.get(relative) if files else None
+            executable, content = known or _look(f"{place}/{relative}")
+            kind = b"exec" if executable else b"file"
+        # Lengths before names: no two different folders can then feed the same bytes to the hash.
+        name = os.fsencode(relative)
+        total.append(b"%d:%b%b%b" % (len(name), name, kind, content))
+    return hashlib.sha256(b"".join(total)).hexdigest()
+
+
+def _look(path: str) -> tuple[bool, bytes]:
+    """Whether a file is executable, and the digest of its content."""
+    descriptor = os.open(path, READ)
+    try:
+        status = os.fstat(descriptor)
+        data = os.read(descriptor, min(status.st_size, _AT_ONCE) + 1)
+        content, seen = hashlib.sha256(data), len(data)
+        # What a file had when it was opened counts: one that grows would never come to an end.
+        while data and seen < status.st_size:
+            data = os.read(descriptor, _AT_ONCE)
+            content.update(data)
+            seen += len(data)
+        return bool(status.st_mode & 0o100), content.digest()
+    finally:
+        os.close(descriptor)

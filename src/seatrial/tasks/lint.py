@@ -7,13 +7,27 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from hashlib import sha256
 from itertools import chain
+from pathlib import PurePosixPath
 
-from seatrial.model.task import Problem, Severity, Task
+from seatrial.model.loaded_task import Problem, Task
 from seatrial.tasks.instruction import strip_canary
-from seatrial.tasks.layout import read_text
-from seatrial.tasks.lint_tests import TESTS_CHECKS, Unit, read_unit
+from seatrial.tasks.layout import TaskFiles, read_file, read_text
+from seatrial.tasks.lint_tests import (
+    MAX_SCRIPT_BYTES,
+    SCRIPT_SUFFIXES,
+    TESTS_CHECKS,
+    Unit,
+    has_crlf_interpreter,
+    names_reward,
+    new_problem,
+    read_unit,
+)
 from seatrial.tasks.needs import needs_of
+from seatrial.tasks.outline import TaskOutline
+from seatrial.tasks.toml import TASK_TOML
+from seatrial.untrusted.json import decode
 
 _TEMPLATE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?\}")
 _MAX_DOCKERFILE_BYTES = 2**20
@@ -53,30 +67,28 @@ def _dockerfile(task: Task) -> str | None:
         return None
 
 
-def _problem(code: str, severity: Severity, where: tuple[str, str | None], message: str, fix: str) -> Problem:
-    file, key = where
-    return Problem(code=code, severity=severity, file=file, key=key, message=message, fix=fix)
-
-
 def _empty_instruction(task: Task, _: Mapping[str, str]) -> Iterator[Problem]:
     for layout in [task.layout, *(step.layout for step in task.steps)]:
         if layout.instruction and not strip_canary((task.root / layout.instruction).read_text("utf-8")).strip():
-            where = (layout.instruction, None)
-            yield _problem("empty-instruction", "warning", where, "the agent is told nothing", "say what to do")
+            yield new_problem(
+                "empty-instruction", "warning", layout.instruction, "the agent is told nothing", "say what to do"
+            )
 
 
 def _unset_variables(task: Task, environ: Mapping[str, str]) -> Iterator[Problem]:
     for table, values in _env_tables(task):
         for name, value in values.items():
             match = _TEMPLATE.search(value)
-            where = ("task.toml", f"{table}.{name}")
+            key = f"{table}.{name}"
             if match and match.group() != value:
                 message = f"{value!r} is used as it stands: a template must be the whole value"
-                yield _problem("partial-template", "warning", where, message, f'write "{match.group()}" alone')
+                yield new_problem(
+                    "partial-template", "warning", TASK_TOML, message, f'write "{match.group()}" alone', key
+                )
             elif match and match[2] is None and match[1] not in environ:
                 message = f"the variable {match[1]} is not set on this machine and has no default"
                 fix = f"set {match[1]}, or write ${{{match[1]}:-default}}"
-                yield _problem("unset-variable", "warning", where, message, fix)
+                yield new_problem("unset-variable", "warning", TASK_TOML, message, fix, key)
 
 
 def _env_tables(task: Task) -> Iterator[tuple[str, dict[str, str]]]:
@@ -95,14 +107,14 @@ def _env_tables(task: Task) -> Iterator[tuple[str, dict[str, str]]]:
 def _no_image(task: Task, _: Mapping[str, str]) -> Iterator[Problem]:
     if not (task.config.environment.docker_image or task.layout.dockerfile or task.layout.compose_file):
         message = "neither docker_image nor environment/Dockerfile: the default image is used"
-        where = ("task.toml", "environment.docker_image")
-        yield _problem("no-image", "note", where, message, "name the image the task was tried with")
+        fix = "name the image the task was tried with"
+        yield new_problem("no-image", "note", TASK_TOML, message, fix, "environment.docker_image")
 
 
 def _no_solution(task: Task, _: Mapping[str, str]) -> Iterator[Problem]:
     if not (task.layout.solution_script or any(step.layout.solution_script for step in task.steps)):
         message = "without solution/solve.sh nobody can show that the task is solvable"
-        yield _problem("no-solution", "note", ("solution/solve.sh", None), message, "add the reference solution")
+        yield new_problem("no-solution", "note", "solution/solve.sh", message, "add the reference solution")
 
 
 def _bad_schema(task: Task, _: Mapping[str, str]) -> Iterator[Problem]:
@@ -119,28 +131,27 @@ def _bad_schema(task: Task, _: Mapping[str, str]) -> Iterator[Problem]:
     except SchemaError as error:
         message = f"not a valid JSON Schema at {error.json_path}: {error.message}"
         # A run only notes it: nobody loses a reward over a schema that cannot be used.
-        yield _problem(
-            "bad-schema", "warning", (task.config.output.schema_file or "", None), message, "correct it there"
-        )
+        yield new_problem("bad-schema", "warning", task.config.output.schema_file or "", message, "correct it there")
 
 
 def _unmet_needs(task: Task, _: Mapping[str, str]) -> Iterator[Problem]:
     for need in needs_of(task):
         message = f"asks for {need.what}; no sandbox here gives that, so a run refuses the task"
-        yield _problem(need.code, "warning", (need.file, need.key), message, need.fix)
+        yield new_problem(need.code, "warning", need.file, message, need.fix, need.key)
 
 
 def _odd_servers(task: Task, _: Mapping[str, str]) -> Iterator[Problem]:
-    where = ("task.toml", "environment.mcp_servers")
+    key = "environment.mcp_servers"
     names = [server.name for server in task.config.environment.mcp_servers]
     for name in sorted({name for name in names if names.count(name) > 1}):
         message = f"several MCP servers are called {name!r}; agents get only the last one"
-        yield _problem("mcp-server", "warning", where, message, "give each a name of its own")
+        yield new_problem("mcp-server", "warning", TASK_TOML, message, "give each a name of its own", key)
     for server in task.config.environment.mcp_servers:
         lacks = "command" if server.transport == "stdio" else "url"
         if not getattr(server, lacks):
             message = f"the MCP server {server.name!r} has the transport {server.transport!r} and no {lacks}"
-            yield _problem("mcp-server", "warning", where, message, f"give it a `{lacks}`, or another transport")
+            fix = f"give it a `{lacks}`, or another transport"
+            yield new_problem("mcp-server", "warning", TASK_TOML, message, fix, key)
 
 
 def _uncertain_output(task: Task, _: Mapping[str, str]) -> Iterator[Problem]:
@@ -149,7 +160,7 @@ def _uncertain_output(task: Task, _: Mapping[str, str]) -> Iterator[Problem]:
             guess = f" (a guess: {output.path})" if output.path else ""
             message = f"no output path is declared or asked for{guess}, so no output is checked"
             fix = 'set `path` in [output], or say "write … to `/workspace/…`" in the instruction'
-            yield _problem("no-output-path", "note", ("task.toml", "output.path"), message, fix)
+            yield new_problem("no-output-path", "note", TASK_TOML, message, fix, "output.path")
 
 
 CHECKS: tuple[Check, ...] = (
@@ -162,3 +173,50 @@ CHECKS: tuple[Check, ...] = (
     _unmet_needs,
     _odd_servers,
 )
+
+
+# Errors alone, while a job of thousands of tasks is planned: most test scripts show that there are none.
+
+
+def errors_of(task: TaskOutline, files: TaskFiles | None = None) -> list[Problem]:
+    """What lint calls an error. `files` are those just found in the folder, which learn what was read of them."""
+    if _is_sound(task, files):
+        return []
+    return [problem for problem in lint(task.task()) if problem.severity == "error"]
+
+
+def _is_sound(task: TaskOutline, files: TaskFiles | None) -> bool:
+    """Whether none of lint's errors is possible: a test script starts and names its reward, no output is declared."""
+    config = task.config
+    declared = [config.output.path, config.verifier.expected_output_path]
+    declared += [step.verifier.expected_output_path for step in config.steps]
+    if any(path is not None for path in declared):
+        return False
+    scripts = [step.layout.test_script for step in task.steps] or [task.layout.test_script]
+    return all(script is not None and _speaks(task, script, files) for script in dict.fromkeys(scripts))
+
+
+def _speaks(task: TaskOutline, script: str, files: TaskFiles | None) -> bool:
+    text = _read(task, script, files)
+    if script.endswith(".sh") and has_crlf_interpreter(text):
+        return False
+    return names_reward([text], task.config) or names_reward(_others(task, script, files), task.config)
+
+
+def _others(task: TaskOutline, script: str, files: TaskFiles | None) -> Iterator[str]:
+    """The scripts beside a test script, one by one: most often the first of them writes the reward."""
+    folder = script.rpartition("/")[0] + "/"
+    for path in sorted(files.regular) if files else ():
+        if path != script and path.startswith((folder, "tests/")) and PurePosixPath(path).suffix in SCRIPT_SUFFIXES:
+            yield _read(task, path, files)
+
+
+def _read(task: TaskOutline, path: str, files: TaskFiles | None) -> str:
+    """The text of a script; none of one that nobody would read, as in lint."""
+    try:
+        content, executable = read_file(f"{task.root}/{path}", MAX_SCRIPT_BYTES)
+    except ValueError:
+        return ""
+    if files is not None:
+        files.read[path] = executable, sha256(content).digest()
+    return decode(content, "replace")

@@ -9,11 +9,116 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from seatrial.model.config import TaskConfig
+from seatrial.model.loaded_task import Problem, Severity, TaskLayout
 from seatrial.model.output import OutputSpec, format_of
-from seatrial.model.task import Problem, Severity, TaskLayout
+from seatrial.model.task import TaskConfig
 from seatrial.tasks.layout import list_files, read_text
-from seatrial.tasks.lint_tools import missing_in_image
+
+# Tools that a test script runs: does anything bring them into the image? Reported is only what the files show: a task
+# on a well-known base image, where neither the Dockerfile nor the tests mention the tool.
+
+_COMMENT = re.compile(r"(?:^|(?<=\s))#.*$", re.MULTILINE)
+_CONTINUED = re.compile(r"\\\r?\n")
+_FROM = re.compile(r"^\s*FROM\s+(?:--\S+\s+)*(\S+)(?:\s+AS\s+(\S+))?", re.MULTILINE | re.IGNORECASE)
+_BEFORE_A_COMMAND = r"(?:^|[;&|({!]|\$\(|\b(?:then|do|else|exec|if|while|time|sudo|nohup)\s)\s*(?:\w+=\S*\s+)*"
+_AS_MODULE = r"|\bpython[\d.]*\s+(?:-\w\s+)*-m\s+pytest\b"
+
+# Words that may bring a tool along without its name: another list of packages, a script, a copied environment.
+_OBSCURE = re.compile(
+    r"requirements|pyproject|poetry|pipenv|pdm\b|conda|mamba|\.toml\b|\.lock\b|\.ya?ml\b|setup\.py|\.whl\b|\.deb\b|"
+    r"\.sh\b|\bvenv\b|activate|\bmake\b|\bnix\b|\bbrew\b|\binstall\s+(?:-\S+\s+)*(?:\.|-e\b|-r\b|\$)|COPY\s+--from|"
+    r"\bADD\s+\S*(?:tar|tgz|zip)|\|\s*(?:ba)?sh\b|\$\{?\w+\}?\s+install",
+    re.IGNORECASE,
+)
+
+# By what words a tool may be brought along; its own name always is one.
+_BROUGHT_BY = {
+    "pytest": r"pytest|tox|nox",
+    "uv": r"uvx?|astral",
+    "uvx": r"uvx?|astral",
+    "python3": r"python\S*|pip3?|uv",
+    "curl": r"curl",
+    "jq": r"jq",
+    "node": r"node\S*|npm|npx|nvm|bun|volta|fnm",
+    "npm": r"node\S*|npm|npx|nvm|bun|volta|fnm",
+    "go": r"go\S*|golang\S*",
+}
+
+_NOTHING_BUT_A_SYSTEM = frozenset({"pytest", "uv", "uvx", "python3", "curl", "jq", "node", "npm", "go"})
+_PYTHON_ONLY = frozenset({"pytest", "uv", "uvx", "jq", "go"})
+# Packages of a distribution that bring no Python; with any other one nobody can tell without asking the distribution.
+_WITHOUT_PYTHON = frozenset(
+    """
+    bash ca-certificates curl wget git jq make gcc g++ build-essential cmake perl unzip zip tar gzip xz-utils bzip2
+    nano less tmux procps sudo file tree sed gawk grep coreutils findutils sqlite3 openssl netcat-openbsd iproute2
+    rsync iputils-ping dnsutils openssh-client openssh-server tzdata locales golang golang-go
+    """.split()  # noqa: SIM905 - names read better as text
+)
+_INSTALLED = re.compile(r"\b(?:apt-get|apt|apk)\s+(?:-\S+\s+)*(?:install|add)\s+([^&|;\n]*)")
+
+
+def missing_in_image(entry: str, tests: str, dockerfile: str) -> Iterator[str]:
+    """The tools that the test script `entry` runs and that nothing brings along.
+
+    `tests` is the text of all scripts of the verifier, `dockerfile` that of the image it runs in.
+    """
+    build = _plain(dockerfile)
+    lacking = _lacking(build)
+    if not lacking or _OBSCURE.search(build):
+        return
+    script, everything = _plain(entry), _plain(tests)
+    for tool in sorted(lacking):
+        brought = rf"\b(?:{_BROUGHT_BY[tool]})\b"
+        if _runs(script, tool) and not re.search(brought, build) and not _is_seen_to(everything, tool):
+            yield tool
+
+
+def _plain(text: str) -> str:
+    return _COMMENT.sub("", _CONTINUED.sub(" ", text))
+
+
+def _runs(script: str, tool: str) -> bool:
+    module = _AS_MODULE if tool == "pytest" else ""
+    return re.search(rf"{_BEFORE_A_COMMAND}{tool}(?=\s|$){module}", script, re.MULTILINE) is not None
+
+
+def _is_seen_to(tests: str, tool: str) -> bool:
+    """Whether the tests install the tool, look whether it is there, or change where tools are looked for."""
+    if re.search(r"\bPATH=|\bsource\s|^\s*\.\s|\bvenv\b|\binstall\s+(?:-\S+\s+)*(?:\.|-e\b|-r\b)", tests, re.MULTILINE):
+        return True
+    word = rf"(?<![\w-])(?:{_BROUGHT_BY[tool]})(?![\w-])"
+    looked_for = r"\b(?:install|add|command\s+-v|which|type|hash|curl|wget|ensurepip|alias|function)\b"
+    lines = (line for line in tests.splitlines() if re.search(looked_for, line) and not _is_run_of(line, tool))
+    return f"{tool}()" in tests or any(re.search(word, line) for line in lines)
+
+
+def _is_run_of(line: str, tool: str) -> bool:
+    """Whether a line only runs the tool, as `curl -s localhost` does."""
+    return re.match(rf"\s*{tool}\s(?!.*\binstall\b)", line) is not None
+
+
+def _lacking(build: str) -> frozenset[str]:
+    """What the base of a Dockerfile's last stage is known to lack; nothing where the base is not known."""
+    bases = _FROM.findall(build)
+    if len(bases) != 1:  # of several stages, any may hand something to the last
+        return frozenset()
+    image = bases[0][0].rpartition("/")[2]
+    name, _, tag = image.partition(":")
+    if bases[0][0] not in (image, f"library/{image}", f"docker.io/{image}", f"docker.io/library/{image}"):
+        return frozenset()
+    if name in ("ubuntu", "debian"):
+        return _NOTHING_BUT_A_SYSTEM if _brings_no_python(build) else _NOTHING_BUT_A_SYSTEM - {"python3"}
+    if name == "python":
+        return _PYTHON_ONLY | {"curl", "node", "npm"} if "slim" in tag else _PYTHON_ONLY
+    return frozenset()
+
+
+def _brings_no_python(build: str) -> bool:
+    words = {word.partition("=")[0] for line in _INSTALLED.findall(build) for word in line.split()}
+    return {word for word in words if not word.startswith("-")} <= _WITHOUT_PYTHON
+
+
+# The scripts themselves.
 
 SCRIPT_SUFFIXES = frozenset(
     {"", ".sh", ".py", ".js", ".mjs", ".ts", ".rb", ".pl", ".go", ".rs", ".bats", ".bat", ".cmd", ".ps1"}
@@ -70,8 +175,8 @@ def read_unit(root: Path, folders: tuple[str, ...], layout: TaskLayout, output: 
     return Unit(scripts, folders[-1], layout, output, config)
 
 
-def _problem(code: str, severity: Severity, file: str, message: str, fix: str) -> Problem:
-    return Problem(code=code, severity=severity, file=file, message=message, fix=fix)
+def new_problem(code: str, severity: Severity, file: str, message: str, fix: str, key: str | None = None) -> Problem:
+    return Problem(code=code, severity=severity, file=file, key=key, message=message, fix=fix)
 
 
 def _missing_test_script(unit: Unit) -> Iterator[Problem]:
@@ -82,7 +187,7 @@ def _missing_test_script(unit: Unit) -> Iterator[Problem]:
         return
     other = unit.config.extra.get("verifier.command")
     message = f"no test script, though [verifier] command says {other!r}" if other else "no test script"
-    yield _problem("missing-test-script", "error", f"{unit.folder}/test.sh", message, "add one that writes a reward")
+    yield new_problem("missing-test-script", "error", f"{unit.folder}/test.sh", message, "add one that writes a reward")
 
 
 def _reward_near_miss(unit: Unit) -> Iterator[Problem]:
@@ -95,7 +200,7 @@ def _reward_near_miss(unit: Unit) -> Iterator[Problem]:
                 # Only a file that is certainly written where the reward belongs is certainly a mistake.
                 severity: Severity = "error" if not spoken and f"{_LOGS_DIR}/{name}" in text else "warning"
                 message = f"names {name}, which is never read"
-                yield _problem("reward-near-miss", severity, path, message, f"call it {meant[0]}")
+                yield new_problem("reward-near-miss", severity, path, message, f"call it {meant[0]}")
 
 
 def names_reward(scripts: Iterable[str], config: TaskConfig) -> bool:
@@ -109,7 +214,7 @@ def _no_reward_written(unit: Unit) -> Iterator[Problem]:
     if unit.layout.test_script and not speaks_otherwise and not names_reward(unit.scripts.values(), unit.config):
         message = "no script below tests/ names a reward file"
         fix = "write /logs/verifier/reward.json; the verifier kit does it safely"
-        yield _problem("no-reward-written", "warning", unit.layout.test_script, message, fix)
+        yield new_problem("no-reward-written", "warning", unit.layout.test_script, message, fix)
 
 
 def _output_path_differs(unit: Unit) -> Iterator[Problem]:
@@ -126,7 +231,7 @@ def _output_path_differs(unit: Unit) -> Iterator[Problem]:
         severity: Severity = "error" if sure else "warning"
         message = f"reads {', '.join(others)}, but the expected output is {expected} ({unit.output.reason})"
         fix = "make the instruction and the tests name the same path, or declare it in [output]"
-        yield _problem("output-path-differs", severity, unit.layout.test_script or "tests/", message, fix)
+        yield new_problem("output-path-differs", severity, unit.layout.test_script or "tests/", message, fix)
 
 
 def _alike(path: str, expected: str) -> bool:
@@ -142,7 +247,7 @@ def _swallowed_errors(unit: Unit) -> Iterator[Problem]:
             line = text.count("\n", 0, match.start()) + 1
             message = f"line {line} swallows every error, so a broken check looks like a judged one"
             fix = "let it fail: a verifier that crashes is reported as a verifier error, not as a failed agent"
-            yield _problem("swallowed-errors", "warning", path, message, fix)
+            yield new_problem("swallowed-errors", "warning", path, message, fix)
 
 
 def _ends_before_reward(unit: Unit) -> Iterator[Problem]:
@@ -150,7 +255,7 @@ def _ends_before_reward(unit: Unit) -> Iterator[Problem]:
     writes_itself = any(name in unit.entry for name in _REWARD_NAMES)
     if script and writes_itself and _SET_E.search(unit.entry) and "trap" not in unit.entry:
         message = "`set -e` can end the script before it writes a reward"
-        yield _problem("set-e", "warning", script, message, "drop `set -e`, or write the reward in `trap … EXIT`")
+        yield new_problem("set-e", "warning", script, message, "drop `set -e`, or write the reward in `trap … EXIT`")
 
 
 def _cannot_start(unit: Unit) -> Iterator[Problem]:
@@ -160,9 +265,11 @@ def _cannot_start(unit: Unit) -> Iterator[Problem]:
     if "\r\n" in unit.entry:
         message = "has Windows line ends, which a Linux shell cannot run"
         severity: Severity = "error" if has_crlf_interpreter(unit.entry) else "warning"
-        yield _problem("crlf-script", severity, script, message, "save it with Unix line ends")
+        yield new_problem("crlf-script", severity, script, message, "save it with Unix line ends")
     if not unit.entry.startswith("#!"):
-        yield _problem("no-shebang", "note", script, "has no #! line; it is run by /bin/sh", "start it with #!/bin/sh")
+        yield new_problem(
+            "no-shebang", "note", script, "has no #! line; it is run by /bin/sh", "start it with #!/bin/sh"
+        )
 
 
 def _missing_tools(unit: Unit) -> Iterator[Problem]:
@@ -171,7 +278,7 @@ def _missing_tools(unit: Unit) -> Iterator[Problem]:
     for tool in missing_in_image(unit.entry, "\n".join(unit.scripts.values()), unit.dockerfile):
         message = f"runs {tool}, which neither the Dockerfile nor the tests install"
         fix = f"install {tool} in environment/Dockerfile or in the test script"
-        yield _problem("missing-tool", "warning", unit.layout.test_script, message, fix)
+        yield new_problem("missing-tool", "warning", unit.layout.test_script, message, fix)
 
 
 def has_crlf_interpreter(script: str) -> bool:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from seatrial.model.config import StepSpec, TaskConfig
-from seatrial.model.task import Problem, Task, TaskLayout, TaskStep
+from seatrial.model.loaded_task import Problem, Task, TaskLayout, TaskStep
+from seatrial.model.task import StepSpec, TaskConfig
 from seatrial.tasks.expected import resolve_output, resolve_verifier
 
 
@@ -41,7 +41,6 @@ class TaskOutline:
         return self.config.package.name or self.root.name
 
     def task(self) -> Task:
-        """The task with what it expects."""
         steps = tuple(map(self._step, self.steps))
         if steps and self.layout.instruction is None:
             output = steps[-1].output

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from seatrial.model.base import plain
-from seatrial.model.task import Problem, Severity
+from seatrial.model.loaded_task import Problem, Severity
 
 Choice = TypeVar("Choice", bound=str)
 Value = TypeVar("Value")
@@ -41,7 +41,6 @@ class Report:
         self.extra: dict[str, Any] = {}
 
     def add(self, code: str, severity: Severity, key: str | None, message: str, fix: str | None = None) -> None:
-        """Keep one problem."""
         self.problems.append(Problem(code=code, severity=severity, file=self.file, key=key, message=message, fix=fix))
 
     def wrong(self, key: str, expected: str, found: object) -> None:
@@ -88,7 +87,6 @@ class Table:
         return self._values.get(name)
 
     def text(self, name: str) -> str | None:
-        """A string."""
         self._asked.add(name)
         value = self._values.get(name)
         if value is None or isinstance(value, str):
@@ -122,7 +120,6 @@ class Table:
         return None
 
     def flag(self, name: str) -> bool | None:
-        """True or false."""
         self._asked.add(name)
         value = self._values.get(name)
         if value is None or isinstance(value, bool):
@@ -144,7 +141,6 @@ class Table:
         return None
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """A list of strings."""
         self._asked.add(name)
         value = self._values.get(name)
         if value is None:
@@ -169,11 +165,9 @@ class Table:
         return found
 
     def names(self) -> Iterable[str]:
-        """The keys that are there."""
         return self._values.keys()
 
     def has(self, name: str) -> bool:
-        """Whether the key is there."""
         return name in self._values
 
     def table(self, name: str) -> "Table":

@@ -13,19 +13,17 @@ import sys
 
 import pytest
 
-_PARTS = ("base", "exec", "files", "hiding", "life", "limits", "network", "processes")
+_PARTS = ("base", "exec", "files", "life", "network", "processes")
 # Before they are imported, so that a failed assertion shows its values to the author of a backend.
 _MODULES = (f"seatrial.testing.contract_{part}" for part in _PARTS)
 pytest.register_assert_rewrite(*(name for name in _MODULES if name not in sys.modules))
 
 from seatrial.testing.contract_base import Bench, ContractBase, new_mark, scenario
-from seatrial.testing.contract_exec import ExecContract
+from seatrial.testing.contract_exec import ExecContract, LimitContract
 from seatrial.testing.contract_files import ChangesContract, FileContract
-from seatrial.testing.contract_hiding import HidingContract
 from seatrial.testing.contract_life import LifeContract
-from seatrial.testing.contract_limits import LimitContract
 from seatrial.testing.contract_network import NetworkContract
-from seatrial.testing.contract_processes import PhaseContract, ProcessContract
+from seatrial.testing.contract_processes import HidingContract, PhaseContract, ProcessContract
 
 __all__ = ["Bench", "ContractBase", "SandboxContract", "new_mark", "scenario"]
 

@@ -23,8 +23,8 @@ from seatrial.sandbox.api import (
     Sandbox,
     SandboxBackend,
     SandboxSpec,
+    open_sandbox,
 )
-from seatrial.sandbox.session import open_sandbox
 from seatrial.sandbox.transfer import new_archive
 
 TIMEOUT_SEC = 60.0

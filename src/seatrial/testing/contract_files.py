@@ -9,7 +9,7 @@ import pytest
 
 from seatrial.errors import HostUnsupportedError, SandboxError, TooLargeError
 from seatrial.sandbox.api import HOST_IMAGE, Image
-from seatrial.sandbox.layer_marks import gone_mark
+from seatrial.sandbox.layers import gone_mark
 from seatrial.sandbox.transfer import get_file, put_file
 from seatrial.testing.contract_base import Bench, ContractBase, member, scenario
 

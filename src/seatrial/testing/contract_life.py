@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from seatrial.errors import SandboxError
-from seatrial.sandbox.api import Sandbox
-from seatrial.sandbox.session import open_sandbox
+from seatrial.sandbox.api import Sandbox, open_sandbox
 from seatrial.sandbox.transfer import get_file, new_archive, put_file
 from seatrial.testing.contract_base import Bench, ContractBase, new_mark, scenario
 

@@ -11,8 +11,7 @@ from typing import get_args
 import pytest
 
 from seatrial.errors import HostUnsupportedError, SandboxError
-from seatrial.sandbox.api import Network, NetworkMode
-from seatrial.sandbox.session import open_sandbox
+from seatrial.sandbox.api import Network, NetworkMode, open_sandbox
 from seatrial.testing.contract_base import Bench, ContractBase, scenario
 
 NO_CLIENT = 77

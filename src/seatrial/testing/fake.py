@@ -1,4 +1,4 @@
-"""A sandbox in memory, with behaviour: files are a dictionary, commands are answered by whoever writes the test.
+"""A sandbox in memory, with behaviour: files are a dictionary, and commands answer as the test says.
 
 It keeps the parts of the contract that need no machine: caps, time-outs, refusals, and that nothing works any more once
 it is destroyed. Modes, links and the difference between the phases are not kept.
@@ -33,7 +33,7 @@ from seatrial.sandbox.api import (
     Stamps,
     SystemCopy,
 )
-from seatrial.sandbox.layer_marks import is_gone_mark
+from seatrial.sandbox.layers import is_gone_mark
 
 Handler = Callable[[ExecSpec, "FakeSandbox"], ExecResult | Awaitable[ExecResult]]
 Commands = Handler | Mapping[str, ExecResult | Handler]

@@ -16,11 +16,9 @@ from typing import Any, Self
 import orjson
 from aiohttp import web
 
-from seatrial.gateway.dialects import DIALECTS, dialect_of
-from seatrial.gateway.dialects.google_paths import read_path
-from seatrial.gateway.upstreams.render import render_response, render_stream
-from seatrial.gateway.upstreams.reply import Reply, estimate_usage, parse_reply
-from seatrial.model.trace import Dialect
+from seatrial.gateway.dialects import DIALECTS, dialect_of, model_path, token_counter
+from seatrial.gateway.upstreams.replies import Reply, estimate_usage, parse_reply, render_response, render_stream
+from seatrial.model.trace import DialectName
 
 _BLOCK = 64 * 1024
 
@@ -163,7 +161,7 @@ class FakeProvider:
         return await self._break_off(request, received, step, dialect)
 
     async def _say(
-        self, request: web.BaseRequest, received: Received, step: Say, dialect: Dialect | None
+        self, request: web.BaseRequest, received: Received, step: Say, dialect: DialectName | None
     ) -> web.StreamResponse:
         if dialect is None:
             return _whole(
@@ -179,7 +177,7 @@ class FakeProvider:
         return answer
 
     async def _break_off(
-        self, request: web.BaseRequest, received: Received, step: Hang | Cut, dialect: Dialect | None
+        self, request: web.BaseRequest, received: Received, step: Hang | Cut, dialect: DialectName | None
     ) -> web.StreamResponse:
         answer = web.StreamResponse(headers={"content-type": "text/event-stream"})
         if step.after is not None:
@@ -211,8 +209,8 @@ async def _send_big(request: web.BaseRequest, size: int) -> web.StreamResponse:
 
 
 def _asks_for_stream(received: Received) -> bool:
-    if (path := read_path(received.path)) is not None:
-        return path.stream
+    if (found := model_path(received.path)) is not None:
+        return found[1].stream
     try:
         return bool(received.payload.get("stream"))
     except (ValueError, AttributeError):
@@ -220,7 +218,7 @@ def _asks_for_stream(received: Received) -> bool:
 
 
 def _response(
-    received: Received, what: str | Reply | dict[str, Any], dialect: Dialect, serial: int
+    received: Received, what: str | Reply | dict[str, Any], dialect: DialectName, serial: int
 ) -> Mapping[str, Any]:
     if isinstance(what, dict):
         return what
@@ -229,20 +227,20 @@ def _response(
     except ValueError:
         payload = {}
     reply = what if isinstance(what, Reply) else parse_reply(what)
-    path = read_path(received.path)
-    model = path.model if path else str(payload.get("model", "fake"))
+    found = model_path(received.path)
+    model = found[1].model if found else str(payload.get("model", "fake"))
     return render_response(dialect, reply, model=model, serial=serial, usage=estimate_usage(payload, reply))
 
 
-def _events(received: Received, what: str | Reply | dict[str, Any], dialect: Dialect, serial: int) -> Iterator[bytes]:
+def _events(
+    received: Received, what: str | Reply | dict[str, Any], dialect: DialectName, serial: int
+) -> Iterator[bytes]:
     options = received.payload.get("stream_options") or {}
     response = _response(received, what, dialect, serial)
     return render_stream(dialect, response, include_usage=bool(options.get("include_usage")))
 
 
 def _side_value(path: str) -> dict[str, Any]:
-    if path.endswith(":countTokens"):
-        return {"totalTokens": 42}
-    if path.endswith("/count_tokens"):
-        return {"input_tokens": 42}
+    if (dialect := token_counter(path)) is not None:
+        return dialect.count_answer(42)
     return {"object": "list", "data": [{"id": "fake", "object": "model", "created": 0, "owned_by": "seatrial"}]}

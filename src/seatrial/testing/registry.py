@@ -1,4 +1,4 @@
-"""A small container registry on loopback, with accounts and with faults on demand, for tests of whoever pulls images.
+"""A small container registry on loopback, with accounts and with faults on demand, for tests that pull images.
 
 It keeps everything in memory and speaks what pulling needs of the registry protocol: manifests, indexes, blobs with
 ranges, Basic and Bearer authentication, redirects to another server.
@@ -18,7 +18,7 @@ from typing import Any, Literal
 import zstandard
 from aiohttp import web
 
-from seatrial.images.platforms import host_platform
+from seatrial.images.config import host_platform
 
 Compression = Literal["none", "gzip", "zstd"]
 _MANIFEST = "application/vnd.oci.image.manifest.v1+json"

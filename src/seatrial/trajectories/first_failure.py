@@ -5,14 +5,13 @@ recovered once the same tool does the same kind of thing without an error later 
 the same program. Nothing here is judged by a model, so the same calls always give the same step.
 """
 
-import json
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from seatrial.trajectories.items import ToolOutput, ToolUse, plain_words
+from seatrial.messages import ToolCall, ToolResult, plain_words
 from seatrial.trajectories.reading import read_messages
 from seatrial.trajectories.threads import Thread
 
@@ -34,16 +33,18 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
 @dataclass(frozen=True, slots=True)
 class ToolStep:
-    """One use of a tool. `call` is the call whose answer asked for it; `told_in` the call that was told the result, at
-    the place `at` among what was new in it. `error` says how it is known that it failed, None if it did not.
-    """
+    """One use of a tool."""
 
     call: int
+    """The call whose answer asked for it."""
     told_in: int
+    """The call that was told the result."""
     at: int
+    """The place of the result among what was new in that call."""
     tool: str
     subject: str
     error: str | None
+    """How it is known that it failed, None if it did not."""
 
 
 def first_failure(threads: Sequence[Thread]) -> ToolStep | None:
@@ -54,16 +55,16 @@ def first_failure(threads: Sequence[Thread]) -> ToolStep | None:
 
 def tool_steps(thread: Thread) -> Iterator[ToolStep]:
     """Every use of a tool in a thread that got a result, in order."""
-    used: dict[str, tuple[int, ToolUse]] = {}
+    used: dict[str, tuple[int, ToolCall]] = {}
     for each in thread.calls:
         for at, item in enumerate(read_messages(each.new)):
-            if isinstance(item, ToolOutput):
+            if isinstance(item, ToolResult):
                 call, use = used.get(item.id or item.name, (each.call.index, None))
                 name = use.name if use else item.name
-                subject = subject_of(use.arguments) if use else ""
+                subject = subject_of(use) if use else ""
                 yield ToolStep(call, each.call.index, at, name, subject, error_of(item))
         for asked in each.answer:
-            if isinstance(asked, ToolUse):
+            if isinstance(asked, ToolCall):
                 used[asked.id or asked.name] = each.call.index, asked
 
 
@@ -74,11 +75,11 @@ def _unrecovered(steps: Sequence[ToolStep]) -> Iterator[ToolStep]:
             yield step
 
 
-def error_of(output: ToolOutput) -> str | None:
+def error_of(output: ToolResult) -> str | None:
     """How an output shows that its tool failed, None if it does not. An exit status goes before all else it says."""
     if output.failed:
         return "the tool says that it failed"
-    text = plain_words(output.pieces)
+    text = plain_words(output.parts)
     statuses = [*_STATUS.finditer(text[:_EDGE]), *_STATUS.finditer(text[-_EDGE:])]
     if statuses:
         status = int(statuses[-1][1])
@@ -88,9 +89,9 @@ def error_of(output: ToolOutput) -> str | None:
     return "it begins with an error" if _ERROR_LINE.match(text) else None
 
 
-def subject_of(arguments: Any) -> str:
+def subject_of(call: ToolCall) -> str:
     """What a tool was used on: a file, or the program that a command runs; empty where neither can be told."""
-    table = _table(arguments)
+    table = call.table or {}
     for name in _FILES:
         if isinstance(path := table.get(name), str):
             return posixpath.normpath(path)
@@ -98,15 +99,6 @@ def subject_of(arguments: Any) -> str:
         if command := table.get(name):
             return _program(command)
     return ""
-
-
-def _table(arguments: Any) -> dict[str, Any]:
-    if isinstance(arguments, str):
-        try:
-            arguments = json.loads(arguments)
-        except (ValueError, RecursionError):
-            return {}
-    return arguments if isinstance(arguments, dict) else {}
 
 
 def _program(command: Any) -> str:

@@ -11,12 +11,10 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Literal
 
-from seatrial.gateway.recorded import RecordedCalls
+from seatrial.gateway.calls import RecordedCalls
+from seatrial.messages import AnyItem, Message, ToolCall, ToolResult, plain_words
 from seatrial.model.trace import ModelCall
-from seatrial.trajectories.fresh import FreshMessages
-from seatrial.trajectories.items import Item, ToolOutput, ToolUse, Words, plain_words
-from seatrial.trajectories.links import How, Link, Linker, Starter
-from seatrial.trajectories.paths import Node, grow
+from seatrial.trajectories.paths import FreshMessages, How, Link, Linker, Node, Starter, grow
 from seatrial.trajectories.reading import read_messages, read_system
 
 ThreadKind = Literal["main", "sub-agent", "side", "branch"]
@@ -28,32 +26,33 @@ _SIDES = {"title": "title", "summar": "summary"}
 
 @dataclass(frozen=True, slots=True)
 class ThreadCall:
-    """A call at its place in a thread. `new` are the messages that the thread has not had yet.
-
-    `how` says how it goes on from the call before. An answer that is not `taken` was asked for once more.
-    """
+    """A call at its place in a thread."""
 
     call: ModelCall
     request: dict[str, Any]
     new: tuple[Any, ...]
-    answer: tuple[Item, ...]
+    """The messages that the thread has not had yet."""
+    answer: tuple[AnyItem, ...]
     how: How = "continues"
+    """How it goes on from the call before."""
     taken: bool = True
+    """Whether the conversation went on from its answer; if not, it was asked for once more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """A conversation. `starter` is the tool call that started it, where that can be told; `branches_from` the call."""
+    """A conversation."""
 
     name: str
     kind: ThreadKind
     calls: tuple[ThreadCall, ...]
     starter: Starter | None = None
+    """The tool call that started it, where that can be told."""
     branches_from: int | None = None
+    """The call that it goes on from beside another thread."""
 
     @property
     def has_tools(self) -> bool:
-        """Whether its model may call tools."""
         return any(each.request.get("tools") for each in self.calls)
 
 
@@ -156,7 +155,6 @@ class _Forest:
 
 
 def _named(threads: list[Thread]) -> list[Thread]:
-    """The threads with their kinds and names."""
     main = max(threads, key=_lasts)
     others = sorted((thread for thread in threads if thread is not main), key=lambda each: each.calls[0].call.index)
     outputs = list(_outputs(threads))
@@ -191,15 +189,15 @@ def _outputs(threads: Sequence[Thread]) -> Iterable[_Output]:
         used: dict[str, int] = {}
         for each in thread.calls:
             for item in read_messages(each.new):
-                if isinstance(item, ToolOutput) and item.id in used:
+                if isinstance(item, ToolResult) and item.id in used:
                     starter = Starter(used[item.id], item.id)
-                    yield _Output(thread, each.call.index, starter, plain_words(item.pieces))
-            used.update({item.id: each.call.index for item in each.answer if isinstance(item, ToolUse)})
+                    yield _Output(thread, each.call.index, starter, plain_words(item.parts))
+            used.update({item.id: each.call.index for item in each.answer if isinstance(item, ToolCall)})
 
 
 def _by_result(thread: Thread, outputs: Sequence[_Output]) -> Starter | None:
     """The tool call whose result holds the last words of a thread."""
-    words = [plain_words(item.pieces).strip() for item in thread.calls[-1].answer if isinstance(item, Words)]
+    words = [plain_words(item.parts).strip() for item in thread.calls[-1].answer if isinstance(item, Message)]
     last = words[-1] if words else ""
     first, end = thread.calls[0].call.index, thread.calls[-1].call.index
     if thread.branches_from is not None or len(last) < _LEAST_LAST_WORDS:
@@ -211,6 +209,6 @@ def _by_result(thread: Thread, outputs: Sequence[_Output]) -> Starter | None:
 def _side(thread: Thread) -> str:
     """What a thread beside the others is for, as far as it says so."""
     first = thread.calls[0]
-    asked = [plain_words(item.pieces) for item in read_messages(first.new) if isinstance(item, Words)]
+    asked = [plain_words(item.parts) for item in read_messages(first.new) if isinstance(item, Message)]
     text = "\n".join([*read_system(first.request), *asked[:1], *asked[-1:]]).lower()
     return next((name for word, name in _SIDES.items() if word in text), "side")

@@ -1,4 +1,4 @@
-"""The evaluations of a multi-step task's steps as one."""
+"""Combines the evaluations of a multi-step task's steps into one."""
 
 from collections.abc import Mapping, Sequence
 from math import hypot

@@ -86,7 +86,6 @@ class Entrypoint:
         return self._running.result().exit_code or 0
 
     def check(self) -> None:
-        """Raise EntrypointError if it has failed."""
         if code := self._exit_code:
             lines = self._log.read_text(errors="replace").strip().splitlines()
             last = lines[-1][:_MOST_QUOTED] if lines else "it printed nothing"

@@ -1,13 +1,18 @@
-"""What happens while trials run, for whoever watches: a progress display, a log, a program.
+"""Events: what happens while trials run, for a progress display, a log, a program.
 
-Events inform and nothing depends on them: an observer that is slow or broken must not change a result.
+Nothing depends on them: an observer that is slow or broken must not change a result.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
+from seatrial.model import events
+from seatrial.model.events import Notice
 from seatrial.model.outcome import Outcome
-from seatrial.model.record import Failure, Phase, TrialRecord
+from seatrial.model.record import (
+    Failure,
+    Phase,
+    TrialRecord,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,23 +71,8 @@ class RolloutFinished:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """Something to know that is of no single trial: an image is being pulled, or a task's verifier is broken.
-
-    What is `urgent` speaks against results that are being made.
-    """
-
-    text: str
-    urgent: bool = False
-
-
 Event = TrialStarted | PhaseStarted | TrialRetried | TrialFinished | TrialPassedOver | RolloutFinished | Notice
-Observer = Callable[[Event], None]
-
-
-def unobserved(_: Event) -> None:
-    """The observer that looks away."""
+Observer = events.Observer[Event]
 
 
 def notices_once(observe: Observer) -> Observer:

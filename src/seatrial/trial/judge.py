@@ -1,36 +1,90 @@
-"""The verifier's turn: shield it from what the agent left, run it, read its verdict, and ask again where need be."""
+"""The verifier's turn: shield it from what the agent left, run it, read its verdict, and ask again where need be.
 
+`judge` runs a verifier once more without what may have silenced or steered it; the lower reward counts. `score` makes
+the evaluation of a judgement. What the shield does is in `shield.py`, where the verifier runs in `verifier.py`, whether
+a verdict stands in `verdict.py`.
+"""
+
+import hashlib
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
 from seatrial.errors import HostBusyError
-from seatrial.model.record import Appeal, FileChanges, IsolationLevel, VerifierRun
-from seatrial.sandbox.api import ExecResult, Sandbox
+from seatrial.model.evaluation import EvaluationResult
+from seatrial.model.job import TrialOptions
+from seatrial.model.outcome import has_passed
+from seatrial.model.output import DETAILS_NAMES, RawArtifacts, RawFile
+from seatrial.model.record import Appeal, FileChanges, IsolationLevel, Provenance, VerifierRun
+from seatrial.sandbox.api import ExecResult, Sandbox, open_sandbox
 from seatrial.sandbox.host.watch import Company
 from seatrial.sandbox.opens import Watched
-from seatrial.sandbox.session import open_sandbox
-from seatrial.trial.judgement import NAMED, Judgement, VerifierOutcome, evaluate, read_judgement, visible_files
-from seatrial.trial.machinery import Machinery
+from seatrial.scoring.ingest import ingest
+from seatrial.scoring.repeats import RepeatedVerdicts, with_repeats
+from seatrial.scoring.reward import Verdict, read_verdict
 from seatrial.trial.reference import TaskReference, expected_of, reference_of
+from seatrial.trial.rounds import Round
 from seatrial.trial.shield import Shield, lower_shield, open_copy, planted_meanwhile, raise_shield
 from seatrial.trial.snapshot import lay_out_snapshot
+from seatrial.trial.spec import Machinery
 from seatrial.trial.verification import Verification
-from seatrial.trial.verifier_files import lay_out_files, make_way, must_be_alone
-from seatrial.trial.verifier_place import TEMPORARY, choose_isolation, open_verifier_sandbox, plan_verifier
-from seatrial.verify.fetch import look_again
-from seatrial.verify.guard import lay_out
-from seatrial.verify.originals import open_originals
-from seatrial.verify.reads import Tools, folders_above, may_be_code, steering
-from seatrial.verify.run import fetch_files, run_tests
-from seatrial.verify.system.curate import gather_facts
-from seatrial.verify.system.surroundings import Reason
-from seatrial.verify.system.units import NOTHING_EXPECTED, Expected
-from seatrial.verify.system.verifier_needs import RUNNER
+from seatrial.trial.verifier import (
+    TEMPORARY,
+    choose_isolation,
+    lay_out_files,
+    make_way,
+    must_be_alone,
+    open_verifier_sandbox,
+    plan_verifier,
+)
+from seatrial.trial.work import merge_changes
+from seatrial.verify.artifacts import look_again
+from seatrial.verify.curate import (
+    NOTHING,
+    NOTHING_EXPECTED,
+    Curated,
+    Expected,
+    dispute_tag,
+    gather_facts,
+    system_tags,
+    write_evidence,
+)
+from seatrial.verify.facts import RUNNER, Reason
+from seatrial.verify.integrity import integrity_tags, led_astray, link_tags, output_tags, service_tags
+from seatrial.verify.originals import lay_out, open_originals
+from seatrial.verify.reads import Tools, all_names, folders_above, may_be_code, steering, unexpected, used_files
+from seatrial.verify.stage import fetch_files, run_tests
+
+# A judgement.
+
+NAMED = 200  # files that a record names itself; system.json beside the verifier's files has all
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What verification gave: how it ran, what it rests on, the artifacts to score, and the verdict in them."""
+
+    run: VerifierRun
+    provenance: Provenance
+    raw: RawArtifacts
+    verdict: Verdict
+    curated: Curated = NOTHING
+    planted: tuple[str, ...] = ()
+    disputed: float | None = None
+    """The higher reward that the same verifier gave on the system as the agent left it, if it did."""
+    repeated: RepeatedVerdicts | None = None
+    """All verdicts where it was asked more than once."""
+    used: Mapping[str, frozenset[str]] | None = None
+    """The agent's files that were opened meanwhile, with all their names; None if not watched."""
+    astray: tuple[str, ...] = ()
+    """The agent's links to the verifier's files."""
+
+
+# The verifier, run as often as its verdict takes.
 
 _TRIES = 2
 
@@ -83,12 +137,13 @@ class _Grading:
         return replace(shield, isolation="guarded", copied=True) if copied else shield
 
     def reward(self, judgement: Judgement) -> float:
-        """The reward of a verdict."""
         return evaluate(self.verification.round, judgement, self.verification.options).reward
 
     def may_be_wronged(self, judgement: Judgement) -> bool:
         """Whether a verdict below a pass rests on a system in which something was put back."""
-        return judgement.curated.matters and self.reward(judgement) < self.verification.options.pass_threshold
+        return judgement.curated.matters and not has_passed(
+            self.reward(judgement), self.verification.options.pass_threshold
+        )
 
 
 async def _judge(grading: _Grading) -> Judgement:
@@ -275,8 +330,6 @@ async def _steering(grading: _Grading, used: Mapping[str, frozenset[str]]) -> di
 
 
 async def _reference(grading: _Grading) -> TaskReference | None:
-    """What the task's own solution does, and which of its files the verifier opens on its end state."""
-
     async def read(solved: Verification, fresh: Sandbox) -> frozenset[str]:
         there = _Grading(solved, fresh, fresh, grading.machinery, grading.company)
         return frozenset((await _run_once(there, await there.shielded(choose_isolation(solved)))).used or ())
@@ -343,3 +396,119 @@ def _weigh(grading: _Grading, first: Judgement, second: Judgement) -> Judgement:
         believed = run.model_copy(update={"exit_code": second.run.exit_code, "trust": "as_left"})
         return replace(first, run=believed, provenance=second.provenance, raw=second.raw, verdict=second.verdict)
     return replace(first, run=run, disputed=reward)
+
+
+# What a run of the verifier says, and the evaluation it amounts to.
+
+
+@dataclass(frozen=True, slots=True)
+class VerifierOutcome:
+    """How a verifier ended, the files it wrote, the digest of the tests that it ran, and its time."""
+
+    ended: ExecResult
+    files: Mapping[str, RawFile]
+    tests_digest: str
+    timeout_sec: float
+    company: Company
+    """`none` where it was asked once more, and no other verifier ran beside it."""
+    agents: Collection[str] = ()
+    """The agent's files that it could meet."""
+
+
+def read_judgement(verification: Verification, outcome: VerifierOutcome, shield: Shield, logs: str) -> Judgement:
+    """What a verifier's run says, believing nothing. Evidence of what was kept from it goes beside its logs."""
+    raw = RawArtifacts(outcome.files, verification.work.output, outcome.ended.exit_code, outcome.ended.timed_out)
+    if shield.curated.anything or shield.curated.kept:
+        write_evidence(verification.folder / logs / "system.json", shield.curated)
+    round_, options = verification.round, verification.options
+    verdict = read_verdict(raw, round_.judged.verifier, options.reward_policy, round_.verdict(options))
+    opened = outcome.ended.opened
+    used = None if opened is None else used_files(opened, frozenset(outcome.agents))
+    listed = unexpected(used, verification.expectations) if used and all_names(used) - verification.asked_for else ()
+    run = _describe_run(verification, outcome, shield, logs).model_copy(
+        update={
+            "reads": "unwatched" if opened is None else "watched" if opened.complete else "partly",
+            "agent_files_used": listed[:NAMED],
+            "agent_files_used_count": len(listed),
+        }
+    )
+    provenance = _provenance(verdict.file, raw, outcome.tests_digest)
+    astray = led_astray(opened.links) if opened else ()
+    return Judgement(run, provenance, raw, verdict, shield.curated, used=used, astray=astray)
+
+
+def visible_files(verification: Verification, shield: Shield) -> tuple[str, ...]:
+    """The files that the agent made or changed and the verifier meets so, without those of the system.
+
+    Of these, the record names what was not put back by a tag.
+    """
+    if shield.isolation == "separate":
+        return tuple(path for path in verification.work.handed_over() if path not in shield.curated.hidden)
+    found = merge_changes([verification.earlier, verification.work.found])
+    hidden = tuple(f"{path}/" for path in shield.curated.hidden)
+    gone = {*shield.curated.hidden, *shield.curated.put_back}
+    changed = {*found.added, *found.modified}
+    shared = changed.difference(verification.division.of_system(changed), gone)
+    return tuple(sorted(path for path in shared if not path.startswith(hidden)))
+
+
+def _describe_run(verification: Verification, outcome: VerifierOutcome, shield: Shield, logs: str) -> VerifierRun:
+    ended = outcome.ended
+    base, curated = Path(verification.round.folder, logs).as_posix(), shield.curated
+    return VerifierRun(
+        exit_code=ended.exit_code,
+        timed_out=ended.timed_out,
+        duration_sec=ended.duration_sec,
+        isolation=shield.isolation,
+        survivors=verification.work.survivors,
+        services=verification.work.services,
+        restored=tuple(sorted(curated.put_back)[:NAMED]),
+        restored_count=len(curated.put_back),
+        hidden=tuple(sorted(curated.hidden)[:NAMED]),
+        hidden_count=len(curated.hidden),
+        shielded=shield.owned or shield.copied,
+        trust="as_left" if verification.trusts_agent else "reference" if curated.expected else "image",
+        reference_units=curated.others[:NAMED],
+        truncated=ended.truncated,
+        layout=verification.options.layout,
+        timeout_sec=outcome.timeout_sec,
+        cpu_sec=ended.cpu_sec,
+        cpu_wait_sec=ended.cpu_wait_sec,
+        retried_alone=outcome.company == "none",
+        stdout_path=f"{base}/stdout.txt",
+        stderr_path=f"{base}/stderr.txt",
+    )
+
+
+def _provenance(reward_file: str | None, raw: RawArtifacts, digest: str) -> Provenance:
+    said = raw.file(reward_file).data if reward_file else None
+    return Provenance(
+        tests_digest=digest,
+        reward_file=reward_file,
+        reward_sha256=hashlib.sha256(said).hexdigest() if said is not None else None,
+        details_file=next((name for name in DETAILS_NAMES if raw.file(name).status == "ok"), None),
+    )
+
+
+def evaluate(round_: Round, judgement: Judgement, options: TrialOptions) -> EvaluationResult:
+    """The evaluation that a verdict alone amounts to, whatever else was found."""
+    return ingest(round_.judged, judgement.raw, options.reward_policy, round_.verdict(options))
+
+
+def score(round_: Round, judgement: Judgement, changes: FileChanges, options: TrialOptions) -> EvaluationResult:
+    """The evaluation of a round, with a tag for every trace the agent left on its judge's tools."""
+    evaluation = evaluate(round_, judgement, options)
+    if judgement.repeated:
+        evaluation = with_repeats(evaluation, judgement.repeated)
+    tags = [
+        *integrity_tags(changes, judgement.run.survivors),
+        *(output_tags(judgement.raw.output) or link_tags(judgement.astray)),
+        *system_tags(judgement.curated, judgement.run, judgement.planted),
+    ]
+    if not has_passed(evaluation.reward, options.pass_threshold):
+        tags += service_tags(judgement.run)
+    if judgement.disputed is not None:
+        tags.append(dispute_tag(evaluation.reward, judgement.disputed))
+    if not tags:
+        return evaluation
+    return evaluation.model_copy(update={"error_taxonomy": [*(evaluation.error_taxonomy or ()), *tags]})

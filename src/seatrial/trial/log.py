@@ -1,16 +1,24 @@
-"""What is known of a trial while it runs, and the record that becomes of it."""
+"""What is known of a trial while it runs: the events that observers get, the log of its rounds, the record made of it.
+
+`TrialLog.record` makes the record of every trial that runs. The warnings in it are found here too: an agent that never
+ran, a verifier that lacked a tool, a machine that was too busy. No warning changes a reward.
+"""
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from seatrial.agents.files import describe_files
 from seatrial.errors import TrialError
-from seatrial.model.agent import AgentResult
-from seatrial.model.evaluation import NEEDS_SYSTEM, EvaluationResult
+from seatrial.model.evaluation import (
+    NEEDS_SYSTEM,
+    EvaluationResult,
+)
+from seatrial.model.events import Notice, unobserved
 from seatrial.model.record import (
     AgentRef,
+    AgentResult,
     ArtifactRecord,
     ChangeCounts,
     Failure,
@@ -27,15 +35,13 @@ from seatrial.model.record import (
     TrialWarning,
     VerifierRun,
 )
-from seatrial.trial.agent_trace import AgentTrace, find_warnings
-from seatrial.trial.busy import find_busy
 from seatrial.trial.combine import combine, combined_reward
-from seatrial.trial.events import Notice, Observer, PhaseStarted, unobserved
+from seatrial.trial.events import Observer, PhaseStarted
 from seatrial.trial.rounds import Round
 from seatrial.trial.spec import TrialSpec
-from seatrial.trial.verifier_tools import TOOL_MISSING, about_missing_tools
+from seatrial.trial.warnings import TOOL_MISSING, AgentTrace, about_missing_tools, find_busy, find_warnings
+from seatrial.verify.curate import ABOUT_SYSTEM
 from seatrial.verify.integrity import SERVICES_BESIDE, SERVICES_ENDED
-from seatrial.verify.system.evidence import ABOUT_SYSTEM
 
 _AGENTS_PHASES = ("agent", "collect")
 
@@ -78,12 +84,10 @@ class TrialLog:
 
     @property
     def trial_id(self) -> str:
-        """Which trial it is."""
         return self._spec.trial_id
 
     @contextmanager
     def phase(self, phase: Phase, round_: Round | None = None) -> Iterator[None]:
-        """Note when a phase begins and ends."""
         step = round_.name if round_ else None
         self._phase = phase
         self._observe(PhaseStarted(self._spec.trial_id, phase, step))
@@ -106,7 +110,6 @@ class TrialLog:
         self._observe(Notice(text))
 
     def begin(self, round_: Round) -> RoundLog:
-        """Start the notes of a round."""
         self.rounds.append(RoundLog(round_))
         return self.rounds[-1]
 
@@ -135,7 +138,6 @@ class TrialLog:
         return (*traces, *about_tools, *about_system, *about_services, *about_time)
 
     def record(self) -> TrialRecord:
-        """The record of what has been noted."""
         spec, last = self._spec, self.rounds[-1] if self.rounds else None
         steps = bool(last and last.round.step)
         return TrialRecord(
@@ -169,7 +171,11 @@ class TrialLog:
         return self.agent.model_copy(update={"files": files, "layer": layer}) if files or layer else self.agent
 
     def _evaluation(self) -> EvaluationResult:
-        return self._combined({log.round.name: log.evaluation for log in self.rounds if log.evaluation})
+        judged = {log.round.name: log.evaluation for log in self.rounds if log.evaluation}
+        if None in judged:
+            return judged[None]
+        named = {name: evaluation for name, evaluation in judged.items() if name}
+        return combine(named, self._spec.task.config.multi_step_reward_strategy)
 
     def _disputed(self) -> float | None:
         """The reward if every disputed verdict were believed; None when there is none."""
@@ -179,11 +185,12 @@ class TrialLog:
         believed = [given if disputed is None else disputed for disputed, given in rounds]
         return combined_reward(believed, self._spec.task.config.multi_step_reward_strategy)
 
-    def _combined(self, judged: Mapping[str | None, EvaluationResult]) -> EvaluationResult:
-        if None in judged:
-            return judged[None]
-        named = {name: evaluation for name, evaluation in judged.items() if name}
-        return combine(named, self._spec.task.config.multi_step_reward_strategy)
+
+def failed_record(spec: TrialSpec, error: BaseException) -> TrialRecord:
+    """The record of a trial that an error ended before it could say anything itself."""
+    log = TrialLog(spec, unobserved)
+    log.fail(error)
+    return log.record()
 
 
 def _about_services(evaluations: Iterable[EvaluationResult | None]) -> Iterator[TrialWarning]:
@@ -220,10 +227,3 @@ def _step_record(log: RoundLog) -> StepRecord:
 
 def _now() -> dt.datetime:
     return dt.datetime.now(dt.UTC)
-
-
-def failed_record(spec: TrialSpec, error: BaseException) -> TrialRecord:
-    """The record of a trial that an error ended before it could say anything itself."""
-    log = TrialLog(spec, unobserved)
-    log.fail(error)
-    return log.record()

@@ -1,4 +1,8 @@
-"""Which sandbox a task gets: the image, limits and network it asks for, or the reason why it cannot have them."""
+"""Which sandbox a task gets: the image, limits and network it asks for, or the reason why it cannot have them.
+
+`find_place` asks the backend and resolves the image; all else is a choice from values. `steps.py` makes the sandbox.
+Separate verifiers get theirs by the same rules.
+"""
 
 import ipaddress
 import os
@@ -9,20 +13,19 @@ from seatrial.agents.files import pack_agent_files
 from seatrial.errors import HostUnsupportedError
 from seatrial.images.choice import ImagePolicy, ImageRequest, Setup
 from seatrial.images.resolver import ImageOrigin, ResolvedImage
-from seatrial.model.config import EnvironmentSpec, NetworkPolicy
 from seatrial.model.job import AgentOptions, TrialOptions
+from seatrial.model.loaded_task import Task
 from seatrial.model.record import LimitSpec
-from seatrial.model.task import Task
+from seatrial.model.task import EnvironmentSpec, NetworkPolicy
 from seatrial.sandbox.api import NO_NETWORK, Capabilities, Limit, Network, NetworkMode, SandboxSpec
-from seatrial.sandbox.ca_file import AGENT_CA, ca_variables
 from seatrial.sandbox.division import DOT_ENTRIES
 from seatrial.sandbox.hosts import AddressPattern, parse_patterns
-from seatrial.tasks.allowed import task_variables
+from seatrial.sandbox.trust import AGENT_CA, ca_variables
 from seatrial.tasks.needs import Need, needs_of
-from seatrial.trial.machinery import Machinery
+from seatrial.tasks.variables import task_variables
 from seatrial.trial.rounds import Round, rounds_of
-from seatrial.trial.spec import TrialSpec
-from seatrial.verify.system.facts import system_folders
+from seatrial.trial.spec import Machinery, TrialSpec
+from seatrial.verify.facts import system_folders
 
 _MODES: dict[str, NetworkMode] = {"public": "public", "no-network": "none", "allowlist": "allowlist"}
 _PIDS = 4096
@@ -38,7 +41,6 @@ AS_DECLARED = TrialOptions()
 
 
 def image_policy(options: TrialOptions) -> ImagePolicy:
-    """What a run says about images."""
     return ImagePolicy(options.image, options.image_map, options.image_fallback, options.build)
 
 
@@ -163,7 +165,6 @@ class Place:
 
     @property
     def workdir(self) -> str:
-        """The task's own directory."""
         return self.sandbox.workdir
 
 

@@ -1,39 +1,41 @@
 """What a task's own solution does to the environment: it tells what is normal.
 
 What the solution changes in the system is the agent's to change too, and what the verifier reads of the solution's
-files is expected. It is run once per task, in a fresh sandbox, and only for a trial that would be disputed.
+files is expected. It is run once per task, in a fresh sandbox, and only for a trial that would be disputed. `Answers`
+keeps what holds for all trials of a task while the run lasts; `verdict.py` keeps its baselines in one too.
 """
 
+import asyncio
 import os
 import posixpath
-from collections.abc import Awaitable, Callable, Set
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable, Set
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
+from weakref import WeakKeyDictionary
 
 from seatrial.agents.api import AgentContext, AgentLaunch
 from seatrial.agents.environ import agent_variables
 from seatrial.errors import AgentSetupError, ContentError, EntrypointError, HealthcheckError
-from seatrial.model.agent import AgentResult
 from seatrial.model.job import AgentOptions
-from seatrial.model.record import FileChanges
-from seatrial.sandbox.api import Sandbox
-from seatrial.sandbox.session import open_sandbox
+from seatrial.model.record import AgentResult, FileChanges
+from seatrial.sandbox.api import Sandbox, open_sandbox
 from seatrial.sandbox.transfer import get_file
-from seatrial.tasks.allowed import allowed_variables
-from seatrial.trial.answers import RunAnswers, question_about
+from seatrial.tasks.variables import allowed_variables
 from seatrial.trial.entrypoint import Entrypoint
-from seatrial.trial.machinery import Machinery
 from seatrial.trial.place import agent_network
 from seatrial.trial.rounds import Round
-from seatrial.trial.setup import open_task, stage_round
+from seatrial.trial.setup import open_task, rounds_up_to, stage_round
 from seatrial.trial.shield import Shield, curate_left
-from seatrial.trial.untouched import rounds_up_to
+from seatrial.trial.spec import Machinery
 from seatrial.trial.verification import Verification
-from seatrial.trial.work import AgentCommand, merge_changes, run_agent, take_stock
-from seatrial.verify.guard import Fingerprint, fingerprints
+from seatrial.trial.work import merge_changes, run_agent, take_stock
+from seatrial.verify.curate import NO_UNITS, Curated, Expected, Units, each, find_units, package_lists
+from seatrial.verify.originals import Fingerprint, fingerprints
 from seatrial.verify.stage import digest_tests
-from seatrial.verify.system.curate import Curated, each
-from seatrial.verify.system.units import NO_UNITS, Expected, Units, find_units, package_lists
+
+# The reference of a task.
 
 _ORACLE = AgentOptions(name="oracle")
 _LONGEST_SEC = 3600.0  # where the agent may work as long as it likes
@@ -46,20 +48,73 @@ Read = Callable[[Verification, Sandbox], Awaitable[frozenset[str]]]
 
 @dataclass(frozen=True, slots=True)
 class TaskReference:
-    """What a task's own solution added, modified and removed, and which units of the system that concerns.
-
-    `reads` are the files of the solution that the verifier opened on its end state.
-    """
+    """What a task's own solution added, modified and removed, and which units of the system that concerns."""
 
     changes: FileChanges = field(default_factory=FileChanges)
     system: Units = NO_UNITS
     reads: frozenset[str] = frozenset()
+    """The files of the solution that the verifier opened on its end state."""
 
     def concerns(self, curated: Curated) -> bool:
         """Whether anything that a verifier did not meet is the solution's to change."""
         units = self.system
         return any(path in units.contents or units.has(path) for path in (*curated.put_back, *curated.hidden))
 
+
+# Answers that hold for all trials of a task: each is found once.
+
+_KEPT_ANSWERS = 4096
+T = TypeVar("T")
+
+
+@dataclass(eq=False, slots=True)
+class Answers(Generic[T]):
+    """The answers that are known, and a lock for each question that is being asked."""
+
+    known: OrderedDict[Hashable, T] = field(default_factory=OrderedDict)
+    asking: dict[Hashable, asyncio.Lock] = field(default_factory=dict)
+
+    async def get(self, question: Hashable, ask: Callable[[], Awaitable[T]]) -> T:
+        """The answer; trials that want the same one at the same time wait for the first of them.
+
+        If that one fails, the next one asks for itself.
+        """
+        if question not in self.known:
+            async with self.asking.setdefault(question, asyncio.Lock()):
+                try:
+                    if question not in self.known:
+                        self.keep(question, await ask())
+                finally:
+                    self.asking.pop(question, None)
+        return self.known[question]
+
+    def keep(self, question: Hashable, answer: T) -> None:
+        self.known[question] = answer
+        if len(self.known) > _KEPT_ANSWERS:
+            self.known.popitem(last=False)
+
+
+class RunAnswers(Generic[T]):
+    """The answers of each run.
+
+    A run has one event loop; what an earlier run found may no longer hold where the image is this machine's own system.
+    """
+
+    def __init__(self) -> None:
+        self._runs: WeakKeyDictionary[asyncio.AbstractEventLoop, Answers[T]] = WeakKeyDictionary()
+
+    def of_this_run(self) -> Answers[T]:
+        return self._runs.setdefault(asyncio.get_running_loop(), Answers())
+
+
+def question_about(verification: Verification, tests_digest: str) -> Hashable:
+    """All that an answer about the environment of a round depends on."""
+    image, spec = verification.place.sandbox.image, verification.spec
+    options = spec.options.model_dump_json()
+    return spec.task_digest, verification.round.name, tests_digest, image.reference, image.digest, options
+
+
+# Finding it.
 
 _answers: RunAnswers[TaskReference | None] = RunAnswers()
 
@@ -165,5 +220,5 @@ async def _run(verification: Verification, round_: Round, launch: AgentLaunch, f
     variables = agent_variables(round_.task, round_.task.workdir, None)
     seconds = round_.agent_seconds(options) or _LONGEST_SEC
     network = agent_network(round_, options, verification.place.capabilities)
-    command = AgentCommand(launch.finished(variables), network, seconds)
-    return await run_agent(fresh, round_, command, verification.folder / round_.folder / "agent")
+    folder = verification.folder / round_.folder / "agent"
+    return await run_agent(fresh, round_, launch.finished(variables), network, seconds, folder)

@@ -1,10 +1,13 @@
-"""A stored trial judged again, without its agent: a new revision of its record, from the end state that was kept.
+"""A stored trial judged again, without its agent: a new revision of its record.
 
-What the verifier finds now goes through the same steps as in a trial. All else that the record says stays as it was.
+What is judged is the end state that was kept, or the artifacts where a separate verifier meets nothing else. The
+judgement goes through the same steps as in a trial; all else that the record says stays as it was. `jobs/regrade.py`
+does this for a whole job.
 """
 
 import datetime as dt
-from collections.abc import Mapping
+import posixpath
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -12,46 +15,46 @@ from pathlib import Path
 from seatrial.errors import UsageError
 from seatrial.model.base import JsonObject
 from seatrial.model.evaluation import NEEDS_SYSTEM, EvaluationResult
-from seatrial.model.record import KeptState, StepRecord, TrialRecord
-from seatrial.model.regrade import FirstVerdict, Regrade
+from seatrial.model.events import unobserved
+from seatrial.model.output import RawFile
+from seatrial.model.record import FirstVerdict, KeptState, Regrade, StepRecord, TrialRecord
+from seatrial.sandbox.api import open_sandbox
 from seatrial.sandbox.host.watch import host_watch
-from seatrial.trial.busy import ABOUT_TIME
-from seatrial.trial.events import Observer, unobserved
-from seatrial.trial.exhaustion import explaining
-from seatrial.trial.handed_over import can_do_with_artifacts, judge_handed_over
-from seatrial.trial.judgement import Judgement
-from seatrial.trial.kept import KeptTrial, judge_kept, kept_verification
+from seatrial.trial.events import Observer
+from seatrial.trial.judge import Judgement, judge
 from seatrial.trial.log import TrialLog
-from seatrial.trial.machinery import Machinery
 from seatrial.trial.place import Place, find_place, verifier_image
-from seatrial.trial.repeats import with_others
+from seatrial.trial.repeats import KeptTrial, judge_kept, kept_verification, with_others
 from seatrial.trial.rounds import Round, rounds_of
-from seatrial.trial.spec import TrialSpec
-from seatrial.trial.verdict import Verdicts
+from seatrial.trial.spec import Machinery, TrialSpec
+from seatrial.trial.verdict import Verdicts, explaining
 from seatrial.trial.verification import Verification
-from seatrial.trial.verifier_place import choose_isolation
-from seatrial.trial.verifier_tools import TOOL_MISSING
+from seatrial.trial.verifier import choose_isolation
+from seatrial.trial.warnings import ABOUT_TIME, TOOL_MISSING
+from seatrial.trial.work import Work
+from seatrial.verify.artifacts import PUBLISHED, KeptArtifact, collect_output
 
 _NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
 class RegradeSpec:
-    """A stored trial that is to be judged again, as the regrade of that `id`.
-
-    `trial` is the first revision, as it ran; `parent` names the newest one. `spec` has the task and the options of
-    today. `given` are the tests of each round that were taken from the folder `tests`, and not from the task;
-    `options` are those that are not the job's.
-    """
+    """A stored trial that is to be judged again."""
 
     id: str
+    """Of the regrade."""
     trial: KeptTrial
+    """The first revision, as it ran."""
     parent: str
+    """The name of the newest revision."""
     revision: int
     spec: TrialSpec
+    """With the task and the options of today."""
     given: Mapping[str | None, tuple[Path, ...]] = field(default_factory=dict)
+    """The tests of each round that were taken from the folder `tests`, and not from the task."""
     tests: str | None = None
     options: JsonObject = field(default_factory=dict)
+    """Those that are not the job's."""
 
 
 async def regrade_trial(
@@ -61,7 +64,7 @@ async def regrade_trial(
 
     Raises UsageError that says why a trial cannot be judged again, TrialError when the machinery fails.
     """
-    spec, started = regrade.spec, _now()
+    spec, started = regrade.spec, dt.datetime.now(dt.UTC)
     watching = host_watch().attend(spec.trial_id, folder, spec.company)
     # No agent is here whom a shortage could be blamed on, so the log has no round to note a zero in.
     async with watching as host, explaining(host, TrialLog(spec, unobserved)):
@@ -103,13 +106,9 @@ class _Judging:
         notes.agent_result, notes.end_state = verification.agent_result, told.end_state
         with self.log.phase("verify", round_):
             judgement = await with_others(verification, await self._run(verification), self._run, "fresh")
-            judgement = await self.verdicts.confirm(verification, judgement)
-            notes.verifier_run, notes.provenance = judgement.run, judgement.provenance
-            notes.disputed = judgement.disputed
+            judgement = await self.verdicts.confirm(verification, judgement, notes)
         with self.log.phase("score", round_):
-            settled = self.verdicts.settle(verification, judgement)
-            notes.evaluation, notes.missing_tools = settled.evaluation, settled.missing_tools
-        return settled.evaluation
+            return self.verdicts.settle(verification, judgement, notes)
 
     async def _run(self, verification: Verification) -> Judgement:
         machinery = self.verdicts.machinery
@@ -128,8 +127,10 @@ class _Judging:
 
 
 def _told(record: TrialRecord, round_: Round) -> TrialRecord | StepRecord:
-    """What a record says of a round."""
     return next((step for step in record.steps if step.name == round_.name), record) if round_.step else record
+
+
+# What cannot be judged again.
 
 
 def _refuse_services(verification: Verification, told: TrialRecord | StepRecord) -> None:
@@ -159,6 +160,9 @@ def _refuse_tests_in_image(verification: Verification) -> None:
             f"{verification.spec.trial_id}: its verifier has an image of its own with the tests in it, so other tests "
             "cannot be given to it; name a folder with the whole task by -p"
         )
+
+
+# The new revision.
 
 
 def _revision(regrade: RegradeSpec, judged: TrialRecord, started: dt.datetime) -> TrialRecord:
@@ -196,7 +200,7 @@ def _how(regrade: RegradeSpec, started: dt.datetime) -> Regrade:
         id=regrade.id,
         seatrial_version=version("seatrial"),
         started_at=started,
-        finished_at=max(started, _now()),
+        finished_at=max(started, dt.datetime.now(dt.UTC)),
         first=FirstVerdict(outcome=first.outcome, reward=reward, broken_verifier=first.has_broken_verifier),
         task_digest=regrade.spec.task_digest,
         tests=regrade.tests,
@@ -204,5 +208,53 @@ def _how(regrade: RegradeSpec, started: dt.datetime) -> Regrade:
     )
 
 
-def _now() -> dt.datetime:
-    return dt.datetime.now(dt.UTC)
+# A separate verifier meets artifacts alone, and those are kept anyway: no end state is needed for it, as long as the
+# output that the task expects is among them.
+
+
+def can_do_with_artifacts(verification: Verification) -> bool:
+    """Whether all that is to be judged is among the artifacts that were kept."""
+    if choose_isolation(verification) != "separate":
+        return False
+    expected = verification.round.judged.output
+    return expected.path is None or _holder(expected.path, verification) is not None
+
+
+async def judge_handed_over(verification: Verification, machinery: Machinery) -> Judgement:
+    """Judge the artifacts of a stored trial. Raises TrialError where the machinery fails."""
+    work = replace(verification.work, output=_output(verification), survivors=())
+    async with open_sandbox(machinery.backend, verification.place.sandbox) as untouched:
+        return await judge(replace(verification, work=work), untouched, machinery)
+
+
+def _output(verification: Verification) -> RawFile | None:
+    expected = verification.round.judged.output
+    if expected.path is None:
+        return None
+    holder = _holder(expected.path, verification)
+    if holder is None or holder.status == "empty":
+        return RawFile(expected.path, "missing")
+    return collect_output(_inside(expected.path, holder, verification.work), expected)
+
+
+def _holder(path: str, verification: Verification) -> KeptArtifact | None:
+    """The artifact that has the file at a path, or would have it if it had been there."""
+    for artifact in _asked_for(verification):
+        whole = artifact.status in ("ok", "empty") and not artifact.exclude
+        if whole and (path == artifact.source or path.startswith(f"{artifact.source.rstrip('/')}/")):
+            return artifact
+    return None
+
+
+def _asked_for(verification: Verification) -> Iterator[KeptArtifact]:
+    """What came of each artifact. There is no manifest where nothing was there, and none of what was not touched."""
+    kept = verification.work.kept
+    yield from kept
+    for spec in (PUBLISHED, *(() if kept else verification.round.artifacts)):
+        if spec.service in (None, "main"):
+            yield KeptArtifact(source=spec.source, destination="", status="empty", exclude=spec.exclude)
+
+
+def _inside(path: str, holder: KeptArtifact, work: Work) -> Path:
+    below = posixpath.relpath(path, holder.source)
+    return work.artifacts / holder.destination / below if below != "." else work.artifacts / holder.destination

@@ -6,32 +6,28 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from seatrial.model.config import AgentSpec, ArtifactSpec, HealthcheckSpec, VerifierPhaseSpec
 from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.job import TrialOptions
+from seatrial.model.loaded_task import Task, TaskLayout, TaskStep
 from seatrial.model.output import VerdictSource
-from seatrial.model.task import Task, TaskLayout, TaskStep
+from seatrial.model.task import AgentSpec, ArtifactSpec, HealthcheckSpec, VerifierPhaseSpec
 from seatrial.tasks.instruction import strip_canary
 from seatrial.tasks.layout import read_text, walk
 from seatrial.tasks.load import MAX_INSTRUCTION_BYTES
 
-_AGENT = AgentSpec()
-
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one agent run and its verification need to know of the task; `step` is None in a task without steps.
-
-    `given` are folders of tests from elsewhere, in place of the task's own.
-    """
+    """What one agent run and its verification need to know of the task."""
 
     task: Task
     step: TaskStep | None = None
+    """None in a task without steps."""
     given: tuple[Path, ...] = ()
+    """Folders of tests from elsewhere, in place of the task's own."""
 
     @property
     def name(self) -> str | None:
-        """The step's name."""
         return self.step.spec.name if self.step else None
 
     @property
@@ -41,12 +37,10 @@ class Round:
 
     @property
     def layout(self) -> TaskLayout:
-        """Which files there are."""
         return self.judged.layout
 
     @property
     def agent(self) -> AgentSpec:
-        """The agent's phase; what a step leaves open is as the task has it."""
         task = self.task.config.agent
         if self.step is None:
             return task
@@ -64,7 +58,6 @@ class Round:
 
     @property
     def verifier(self) -> VerifierPhaseSpec:
-        """The verifier's phase."""
         return self.step.spec.verifier if self.step else self.task.config.verifier
 
     def verdict(self, options: TrialOptions) -> VerdictSource:
@@ -101,7 +94,6 @@ class Round:
         return self.given or tests_below(self.task.root, self.name)
 
     def solution(self) -> Path | None:
-        """The folder with the reference solution."""
         folder = self.task.root / (f"steps/{self.name}/solution" if self.step else "solution")
         return folder if folder.is_dir() else None
 
@@ -149,5 +141,4 @@ def tests_below(root: Path, step: str | None) -> tuple[Path, ...]:
 
 
 def rounds_of(task: Task) -> tuple[Round, ...]:
-    """The rounds of a task, in order."""
     return tuple(Round(task, step) for step in task.steps) or (Round(task),)

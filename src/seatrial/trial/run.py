@@ -1,7 +1,8 @@
 """One trial, from a task to a record: the whole product on one page.
 
-The task's sandbox is made and furnished; the agent works in it; what it did is taken stock of; the verifier judges
-it where the agent cannot reach; the verdict is scored. A task with steps does so once per step.
+The task's image becomes a sandbox, with the task's files in it. The agent works there, and what it left is listed
+before anything else touches it. The verifier grades that where the agent cannot reach it, and its verdict becomes an
+evaluation. A task with steps has one such round for each of them. `steps.py` has the steps.
 """
 
 from pathlib import Path
@@ -9,14 +10,13 @@ from pathlib import Path
 from seatrial.descriptors import is_shortage, shortage
 from seatrial.errors import SandboxError, TrialError, UsageError
 from seatrial.model.evaluation import EvaluationResult
+from seatrial.model.events import unobserved
 from seatrial.model.record import TrialRecord
-from seatrial.trial.events import Observer, unobserved
+from seatrial.trial.events import Observer
 from seatrial.trial.log import TrialLog
-from seatrial.trial.machinery import Machinery
 from seatrial.trial.rounds import Round, rounds_of
-from seatrial.trial.spec import TrialSpec
-from seatrial.trial.steps import OpenTrial, open_trial
-from seatrial.trial.trajectories import keep_trajectories
+from seatrial.trial.spec import Machinery, TrialSpec
+from seatrial.trial.steps import OpenTrial, keep_trajectories, open_trial
 
 
 async def run_trial(spec: TrialSpec, machinery: Machinery, folder: Path, observe: Observer = unobserved) -> TrialRecord:

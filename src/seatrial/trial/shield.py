@@ -20,18 +20,16 @@ from seatrial.model.record import FileChanges, IsolationLevel
 from seatrial.sandbox.api import AS_COPIED, Copyable, Curation, ExecSpec, Sandbox, SandboxBackend, SystemCopy
 from seatrial.sandbox.sonames import is_searched, read_soname
 from seatrial.sandbox.transfer import get_file
-from seatrial.trial.machinery import Machinery
+from seatrial.trial.spec import Machinery
 from seatrial.trial.verification import Verification
-from seatrial.trial.verifier_place import plan_verifier, separate_place
+from seatrial.trial.verifier import plan_verifier, separate_place
 from seatrial.trial.work import Work, merge_changes
-from seatrial.verify.fetch import link_target
-from seatrial.verify.guard import Saved, lay_out, restore, save
-from seatrial.verify.originals import open_originals
-from seatrial.verify.system.accounts import ACCOUNTS
-from seatrial.verify.system.contents import path_folders
-from seatrial.verify.system.curate import (
+from seatrial.verify.artifacts import link_target
+from seatrial.verify.curate import (
     NOTHING,
+    NOTHING_EXPECTED,
     Curated,
+    Expected,
     decide,
     each,
     gather_facts,
@@ -40,10 +38,9 @@ from seatrial.verify.system.curate import (
     with_neighbours,
     with_replaced,
 )
-from seatrial.verify.system.rules import may_be_of_home, why_not_at_home
-from seatrial.verify.system.shared import hidden_in, may_announce_plugins, may_be_links
-from seatrial.verify.system.surroundings import Change, Reason, Surroundings
-from seatrial.verify.system.units import NOTHING_EXPECTED, Expected
+from seatrial.verify.facts import ACCOUNTS, Change, Reason, Surroundings, path_folders
+from seatrial.verify.originals import Saved, lay_out, open_originals, restore, save
+from seatrial.verify.rules import hidden_in, may_announce_plugins, may_be_links, may_be_of_home, why_not_at_home
 
 _log = logging.getLogger(__name__)
 

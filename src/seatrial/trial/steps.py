@@ -1,6 +1,7 @@
-"""The steps of a trial: what `run_trial` does in order, and what HarborEnv does with its hooks in between.
+"""The steps of a trial: `run_trial` takes them in order, HarborEnv takes the same ones with its hooks in between.
 
-Each step is noted in the trial's log, so that its record says how far it came whoever drives it.
+Each is noted in the trial's log, so that the record says how far a trial came. What a step does is in the module of its
+name: `place`, `setup`, `work`, `judge`, `verdict`, `snapshot`.
 """
 
 import asyncio
@@ -13,36 +14,27 @@ from typing import TYPE_CHECKING
 
 from seatrial.agents.api import Agent, AgentContext, AgentLaunch, is_reference
 from seatrial.agents.environ import agent_variables
-from seatrial.concurrency import unless
-from seatrial.model.agent import AgentResult
+from seatrial.concurrency import finish, unless
 from seatrial.model.evaluation import EvaluationResult
-from seatrial.model.record import FileChanges, SandboxRef
-from seatrial.sandbox.api import Network, Sandbox
+from seatrial.model.record import AgentResult, FileChanges, SandboxRef
+from seatrial.sandbox.api import Network, Sandbox, open_sandbox
 from seatrial.sandbox.host.attendance import Attendance
 from seatrial.sandbox.host.watch import SAMPLE_SEC, host_watch
-from seatrial.sandbox.session import open_sandbox
-from seatrial.tasks.allowed import allowed_variables
-from seatrial.tasks.environ import templates_in
-from seatrial.trial.agent_trace import trace_agent
-from seatrial.trial.agent_version import version_command
-from seatrial.trial.busy import ensure_not_busy
+from seatrial.tasks.variables import allowed_variables, templates_in
 from seatrial.trial.entrypoint import Entrypoint
-from seatrial.trial.exhaustion import MAY_BE_SHORTAGE, explain
-from seatrial.trial.judgement import Judgement
-from seatrial.trial.keeping import forget_state, keep_state, keep_wish
+from seatrial.trial.judge import Judgement
 from seatrial.trial.log import RoundLog, TrialLog
-from seatrial.trial.machinery import Machinery
 from seatrial.trial.place import Place, agent_network, choose_network, find_place
 from seatrial.trial.repeats import judge_repeatedly
 from seatrial.trial.rounds import Round, rounds_of
 from seatrial.trial.setup import open_task, stage_round
-from seatrial.trial.snapshot import ARCHIVE
-from seatrial.trial.spec import TrialSpec
-from seatrial.trial.verdict import Verdicts
+from seatrial.trial.snapshot import ARCHIVE, forget_state, keep_state, snapshot_policy
+from seatrial.trial.spec import Machinery, TrialSpec, version_command
+from seatrial.trial.verdict import Verdicts, explaining
 from seatrial.trial.verification import Verification
+from seatrial.trial.warnings import ensure_not_busy, trace_agent
 from seatrial.trial.work import (
     DID_NOTHING,
-    AgentCommand,
     Work,
     hide_in_logs,
     merge_changes,
@@ -50,7 +42,7 @@ from seatrial.trial.work import (
     take_stock,
     write_changes,
 )
-from seatrial.verify.fetch import list_files
+from seatrial.verify.artifacts import list_files
 
 if TYPE_CHECKING:  # an HTTP server and client, which most trials do without
     from seatrial.gateway.access import OpenAccess
@@ -78,7 +70,6 @@ class OpenTrial:
     """The last round, while its end state is not kept yet."""
 
     def begin(self, round_: Round) -> "Turn":
-        """Begin a round."""
         return Turn(self, round_, self.log.begin(round_))
 
     async def complete(self) -> None:
@@ -97,10 +88,45 @@ class OpenTrial:
         """
         notes, self.to_keep = self.to_keep, None
         if notes is not None:
-            wish = keep_wish(self.spec.options, self.spec.agent)
-            notes.end_state = await keep_state(self.sandbox, self.folder / notes.round.folder, wish, notes.survivors)
-            if wish.keep == "snapshot" and not notes.end_state.kept:
+            policy = snapshot_policy(self.spec.options, self.spec.agent)
+            notes.end_state = await keep_state(self.sandbox, self.folder / notes.round.folder, policy, notes.survivors)
+            if policy.keep == "snapshot" and not notes.end_state.kept:
                 self.log.tell(f"{self.spec.trial_id}: its end state could not be kept: {notes.end_state.reason}")
+
+
+@asynccontextmanager
+async def open_trial(spec: TrialSpec, machinery: Machinery, folder: Path, log: TrialLog) -> AsyncIterator[OpenTrial]:
+    """A trial with a furnished sandbox that is gone when the block is left. Raises TrialError or UsageError."""
+    async with host_watch().attend(spec.trial_id, folder, spec.company) as host, AsyncExitStack() as stack:
+        host.agent_at_work = lambda: log.agent_was_at_work(SAMPLE_SEC)
+        async with explaining(host, log):
+            with log.phase("setup"):
+                agent = machinery.agent(spec.agent)
+                log.agent = agent.ref
+                place = await _choose(spec, machinery, log)
+                sandbox = await stack.enter_async_context(open_sandbox(machinery.backend, place.sandbox))
+                host.furnish(sandbox, place.capabilities.state_folders)
+                log.sandbox = log.sandbox.model_copy(update={"limits_enforced": sandbox.limits_enforced})
+                opening = open_task(sandbox, spec, rounds_of(spec.task)[0], place, folder)
+                entrypoint = await stack.enter_async_context(opening)
+            yield OpenTrial(spec, machinery, agent, folder, log, place, sandbox, host, entrypoint)
+
+
+async def _choose(spec: TrialSpec, machinery: Machinery, log: TrialLog) -> Place:
+    place = await find_place(spec, machinery)
+    environment, capabilities = spec.task.config.environment, place.capabilities
+    policy = spec.task.config.agent.network or environment.network
+    log.agent_layer = place.sandbox.image.agent_layer
+    log.sandbox = SandboxRef(
+        backend=capabilities.backend,
+        image=place.sandbox.image.reference,
+        image_asked=environment.docker_image,
+        image_digest=place.sandbox.image.digest,
+        reproducible=place.sandbox.image.reproducible,
+        limits_asked=place.asked,
+        network=choose_network(policy, spec.options, capabilities).mode,
+    )
+    return place
 
 
 @dataclass(eq=False, slots=True)
@@ -169,8 +195,15 @@ class Turn:
         usual = agent_variables(self.round.task, self.round.task.workdir, trial.agent.ref.model)
         reached = launch.finished({**usual, **(access.variables if access else {})})
         seconds = self.round.agent_seconds(trial.spec.options)
-        command = AgentCommand(reached, self.network, seconds, changes_from_here=not trial.outlived)
-        running = run_agent(trial.sandbox, self.round, command, folder)
+        running = run_agent(
+            trial.sandbox,
+            self.round,
+            reached,
+            self.network,
+            seconds,
+            folder,
+            changes_from_here=not trial.outlived,
+        )
         if access is None:
             return await running
         access.session.waits.agent_starts(seconds)
@@ -186,7 +219,7 @@ class Turn:
             work = await take_stock(
                 trial.sandbox, self.round, trial.place, agent_result, self._folder, alone=not trial.outlived
             )
-            if secrets := self._told_by_headers():
+            if secrets := self._secrets_in_headers():
                 await asyncio.to_thread(hide_in_logs, self._folder, secrets)
             trial.changes.append(work.changes)
             trial.outlived = trial.outlived or bool(work.survivors)
@@ -200,10 +233,7 @@ class Turn:
         """Run the verifier where the agent cannot reach it."""
         verification = self.verification(agent_result, work)
         with self.trial.log.phase("verify", self.round):
-            judgement = await self._verdicts.confirm(verification, await self._judge(verification))
-            self.notes.verifier_run, self.notes.provenance = judgement.run, judgement.provenance
-            self.notes.disputed = judgement.disputed
-        return judgement
+            return await self._verdicts.confirm(verification, await self._judge(verification), self.notes)
 
     async def _judge(self, verification: Verification) -> Judgement:
         trial, archive = self.trial, self._folder / ARCHIVE
@@ -217,9 +247,14 @@ class Turn:
         """The evaluation of the verifier's verdict. Raises HostExhaustedError, HostBusyError where it tells nothing."""
         assert self.notes.agent_result is not None  # noqa: S101 - it was verified
         with self.trial.log.phase("score", self.round):
-            settled = self._verdicts.settle(self.verification(self.notes.agent_result, work), judgement)
-            self.notes.evaluation, self.notes.missing_tools = settled.evaluation, settled.missing_tools
-        return settled.evaluation
+            return self._verdicts.settle(self.verification(self.notes.agent_result, work), judgement, self.notes)
+
+    def verification(self, agent_result: AgentResult, work: Work) -> Verification:
+        """What is to be judged of this round."""
+        trial = self.trial
+        earlier = merge_changes(trial.changes[:-1])
+        place, prepared = trial.place, trial.entrypoint.changed
+        return Verification(trial.spec, self.round, place, self._folder, agent_result, work, earlier, prepared=prepared)
 
     @property
     def _verdicts(self) -> Verdicts:
@@ -230,7 +265,7 @@ class Turn:
         """What of this machine's variables the task may have."""
         return allowed_variables(self.trial.spec.options.allow_env)
 
-    def _told_by_headers(self) -> list[str]:
+    def _secrets_in_headers(self) -> list[str]:
         """What of this machine's variables is in headers of MCP servers, and so in settings among the agent's logs."""
         servers = self.round.task.config.environment.mcp_servers
         names = {name for server in servers for name, _ in templates_in(server.headers)}
@@ -238,49 +273,31 @@ class Turn:
 
     @property
     def _folder(self) -> Path:
-        """Where the files of this round go."""
         return self.trial.folder / self.round.folder
 
-    def verification(self, agent_result: AgentResult, work: Work) -> Verification:
-        """What is to be judged of this round."""
-        trial = self.trial
-        earlier = merge_changes(trial.changes[:-1])
-        place, prepared = trial.place, trial.entrypoint.changed
-        return Verification(trial.spec, self.round, place, self._folder, agent_result, work, earlier, prepared=prepared)
+
+# After the trial.
 
 
-@asynccontextmanager
-async def open_trial(spec: TrialSpec, machinery: Machinery, folder: Path, log: TrialLog) -> AsyncIterator[OpenTrial]:
-    """A trial with a furnished sandbox that is gone when the block is left. Raises TrialError or UsageError."""
-    async with host_watch().attend(spec.trial_id, folder, spec.company) as host, AsyncExitStack() as stack:
-        host.agent_at_work = lambda: log.agent_was_at_work(SAMPLE_SEC)
-        try:
-            with log.phase("setup"):
-                agent = machinery.agent(spec.agent)
-                log.agent = agent.ref
-                place = await _choose(spec, machinery, log)
-                sandbox = await stack.enter_async_context(open_sandbox(machinery.backend, place.sandbox))
-                host.furnish(sandbox, place.capabilities.state_folders)
-                log.sandbox = log.sandbox.model_copy(update={"limits_enforced": sandbox.limits_enforced})
-                opening = open_task(sandbox, spec, rounds_of(spec.task)[0], place, folder)
-                entrypoint = await stack.enter_async_context(opening)
-            yield OpenTrial(spec, machinery, agent, folder, log, place, sandbox, host, entrypoint)
-        except MAY_BE_SHORTAGE as error:
-            await explain(host, log, error)
+async def keep_trajectories(log: TrialLog, folder: Path) -> None:
+    """Write a trajectory for each round of a finished trial that had a model. One that cannot be made changes nothing.
+
+    What was wrong with it is told.
+    """
+    for notes in log.rounds:
+        if notes.model_usage is not None:
+            await _keep_trajectory(log, notes, folder / notes.round.folder)
 
 
-async def _choose(spec: TrialSpec, machinery: Machinery, log: TrialLog) -> Place:
-    place = await find_place(spec, machinery)
-    environment, capabilities = spec.task.config.environment, place.capabilities
-    policy = spec.task.config.agent.network or environment.network
-    log.agent_layer = place.sandbox.image.agent_layer
-    log.sandbox = SandboxRef(
-        backend=capabilities.backend,
-        image=place.sandbox.image.reference,
-        image_asked=environment.docker_image,
-        image_digest=place.sandbox.image.digest,
-        reproducible=place.sandbox.image.reproducible,
-        limits_asked=place.asked,
-        network=choose_network(policy, spec.options, capabilities).mode,
-    )
-    return place
+async def _keep_trajectory(log: TrialLog, notes: RoundLog, folder: Path) -> None:
+    # Only for trials with a model.
+    from seatrial.trajectories.atif import keep_trajectory, session_of  # noqa: PLC0415
+
+    session = session_of(log.trial_id, notes.round.name)
+    try:
+        # In a thread, for other trials go on meanwhile; to its end, for it writes to a folder that may be removed.
+        reason = await finish(asyncio.to_thread(keep_trajectory, folder, log.agent, session))
+    except Exception as error:  # noqa: BLE001 - the verdict is safe, and no text of a stranger may take it away
+        reason = f"{type(error).__name__}: {error}"
+    if reason:
+        log.tell(f"{session}: no trajectory was made: {reason}")

@@ -1,6 +1,8 @@
 """Verification: what is to be judged and where, as a value. It can be kept, and judged again.
 
-Nothing alive is in it; `judge` takes the sandbox and the machinery beside it.
+It also answers what the decisions about a verifier need to know of the task: which files are the system's, what the
+task names, what the tests install and are expected to read. Nothing alive is in it; `judge` takes the sandbox and the
+machinery beside it.
 """
 
 import posixpath
@@ -10,75 +12,67 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Literal
 
-from seatrial.model.agent import AgentResult
 from seatrial.model.job import TrialOptions
-from seatrial.model.record import FileChanges
+from seatrial.model.record import AgentResult, FileChanges
 from seatrial.sandbox.division import DOT_ENTRIES, Division, divide
 from seatrial.trial.place import Place
 from seatrial.trial.rounds import Round, rounds_of
 from seatrial.trial.spec import TrialSpec
 from seatrial.trial.work import Work
-from seatrial.verify.fetch import PUBLISHED
+from seatrial.verify.artifacts import PUBLISHED
+from seatrial.verify.facts import HOME, Named, VerifierNeeds, find_named, find_needs, folders_in_python
 from seatrial.verify.reads import Expectations
+from seatrial.verify.rules import module_folders
 from seatrial.verify.stage import digest_tests
-from seatrial.verify.system.facts import HOME
-from seatrial.verify.system.named import Named, find_named
-from seatrial.verify.system.shared import module_folders
-from seatrial.verify.system.verifier_needs import VerifierNeeds, find_needs, folders_in_python
 
 _MAX_SCRIPT_BYTES = 2**20
 _MOST_TEXTS = 1000
+PYTHON_START = ".python"
 
 
 @dataclass(frozen=True, slots=True)
 class VerifierConditions:
-    """How a verifier is run otherwise than usual, to see whether that matters.
-
-    `env` goes before the verifier's own variables; `unset_env` are those that neither the task nor its image sets.
-    `tests` are files in `/tests`, instead of the task's own or besides. `python_start` is what all its Pythons load at
-    their start, before what they load anyway. With `network` of `none` it reaches nobody, whatever the task says. On
-    `one_cpu`, its processes have no other one.
-    """
+    """How a verifier is run otherwise than usual, to see whether that matters."""
 
     env: Mapping[str, str] = field(default_factory=dict)
+    """Goes before the verifier's own variables."""
     unset_env: Mapping[str, str] = field(default_factory=dict)
-    tests: Mapping[str, bytes] = field(default_factory=dict)
+    """Only where neither the task nor its image sets them."""
     python_start: bytes | None = None
+    """What all its Pythons load at their start, before what they load anyway."""
     network: Literal["task", "none"] = "task"
+    """With `none` it reaches nobody, whatever the task says."""
     one_cpu: bool = False
+    """Whether its processes have one processor and no other."""
 
     @property
     def added_tests(self) -> Mapping[str, bytes]:
         """All files that come to `/tests` for it; one whose name begins with a dot is what `*` does not match."""
-        start = {f"{PYTHON_START}/sitecustomize.py": self.python_start} if self.python_start else {}
-        return {**self.tests, **start}
+        return {f"{PYTHON_START}/sitecustomize.py": self.python_start} if self.python_start else {}
 
 
-PYTHON_START = ".python"
 USUAL_CONDITIONS = VerifierConditions()
 
 
 @dataclass(frozen=True)
 class Verification:
-    """One round of a trial after its agent: what that left behind, and the kind of sandbox it worked in.
-
-    What the verifier prints and writes goes to `folder`. `earlier` is what agents of earlier rounds changed, who are
-    one with this one's. `prepared` is what the image's entry point changed before any agent.
-    """
+    """One round of a trial after its agent: what that left behind, and the kind of sandbox it worked in."""
 
     spec: TrialSpec
     round: Round
     place: Place
     folder: Path
+    """Where what the verifier prints and writes goes."""
     agent_result: AgentResult
     work: Work
     earlier: FileChanges = field(default_factory=FileChanges)
+    """What agents of earlier rounds changed, who are one with this one's."""
     conditions: VerifierConditions = USUAL_CONDITIONS
     prepared: frozenset[str] = frozenset()
+    """What the image's entry point changed before any agent."""
 
     @property
     def options(self) -> TrialOptions:
-        """What the run says about trials and their verdicts."""
         return self.spec.options
 
     @property

@@ -1,4 +1,8 @@
-"""The agent's turn: run its command, then take stock of what it did before anybody else touches anything."""
+"""The agent's turn: run its command, then take stock of what it left before anybody else touches anything.
+
+`Work` is what is listed: its changes, its output, what it published, the processes and services that run on. What its
+files amount to is judged elsewhere.
+"""
 
 import json
 import posixpath
@@ -11,21 +15,21 @@ from pathlib import Path
 from seatrial.agents.api import AgentLaunch
 from seatrial.descriptors import raise_if_short
 from seatrial.errors import ContentError, SandboxError
-from seatrial.model.agent import AgentResult
-from seatrial.model.artifacts import RawFile
 from seatrial.model.base import to_json
-from seatrial.model.config import ArtifactSpec
-from seatrial.model.record import CHANGES, ChangeCounts, FileChanges
-from seatrial.sandbox.api import Capabilities, ExecResult, ExecSpec, Network, Sandbox
+from seatrial.model.output import RawFile
+from seatrial.model.record import CHANGES, AgentResult, ChangeCounts, FileChanges
+from seatrial.model.task import ArtifactSpec
+from seatrial.sandbox.api import ExecResult, ExecSpec, Network, Sandbox
 from seatrial.sandbox.host.disks import spare_bytes
 from seatrial.sandbox.transfer import get_tree
 from seatrial.trial.place import Place
 from seatrial.trial.rounds import Round
-from seatrial.verify.fetch import PUBLISHED, KeptArtifact, fetch_output, keep_artifacts
+from seatrial.trial.snapshot import LEAST_SECRET
+from seatrial.untrusted.files import read_file
+from seatrial.verify.artifacts import PUBLISHED, KeptArtifact, fetch_output, keep_artifacts
 
 _MAX_AGENT_LOG_BYTES = 64 * 2**20
 _AGENT_LOGS = "/logs/agent"
-_LEAST_SECRET = 8
 _SOCKETS = ("/bin/sh", "-c", "cd /proc/net && cat tcp tcp6 udp udp6 unix 2>/dev/null")
 _SOCKETS_SEC = 30.0
 # Rows of sockets that accept connections (0A), or datagrams from anybody (07); and of unix sockets that accept.
@@ -39,32 +43,33 @@ _MAX_TEXT_BYTES = 2**16
 DID_NOTHING = AgentResult(status="exited", exit_code=0, duration_sec=0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class AgentCommand:
-    """What is run as an agent. With `changes_from_here`, changes of files are counted from its start."""
+async def run_agent(
+    sandbox: Sandbox,
+    round_: Round,
+    launch: AgentLaunch,
+    network: Network,
+    timeout_sec: float | None,
+    folder: Path,
+    *,
+    changes_from_here: bool = True,
+) -> AgentResult:
+    """Run the agent's command to its end or to the end of its time; either is data. Its output goes to `folder`.
 
-    launch: AgentLaunch
-    network: Network
-    timeout_sec: float | None
-    changes_from_here: bool = True
-
-
-async def run_agent(sandbox: Sandbox, round_: Round, command: AgentCommand, folder: Path) -> AgentResult:
-    """Run the agent's command to its end or to the end of its time; either is data. Its output goes to `folder`."""
+    With `changes_from_here`, changes of files are counted from its start.
+    """
     folder.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - one directory
-    launch = command.launch
     result = await sandbox.exec(
         ExecSpec(
             launch.argv,
             env=launch.env,
             cwd=launch.cwd,
             user=round_.agent.user,
-            timeout_sec=command.timeout_sec,
+            timeout_sec=timeout_sec,
             patience_sec=0.0,
-            network=command.network,
+            network=network,
             stdout_path=folder / "stdout.txt",
             stderr_path=folder / "stderr.txt",
-            changes_from_here=command.changes_from_here,
+            changes_from_here=changes_from_here,
         )
     )
     return agent_result(result, round_.folder)
@@ -97,7 +102,7 @@ class Work:
     survivors: tuple[str, ...]
     kept: tuple[KeptArtifact, ...]
     artifacts: Path
-    """Where those that were kept lie."""
+    """The folder with those that were kept."""
     services: tuple[str, ...] = ()
     """What processes listen on that are still running, such as `tcp:8000`; asked only where they cannot just run on."""
 
@@ -119,8 +124,8 @@ class Work:
                 place /= posixpath.relpath(path, artifact.source)
             elif path != artifact.source:
                 continue
-            if place.is_file() and place.stat().st_size <= _MAX_TEXT_BYTES:
-                return place.read_text(errors="replace")
+            with suppress(OSError):
+                return read_file(place, _MAX_TEXT_BYTES).decode(errors="replace")
         return None
 
 
@@ -149,13 +154,10 @@ async def take_stock(
     wanted: Sequence[ArtifactSpec] = [*published, *round_.artifacts]
     kept = await keep_artifacts(sandbox, wanted, folder / "artifacts") if wanted else ()
     output = await fetch_output(sandbox, round_.judged.output, found)
-    services = await _find_services(sandbox) if survivors and not _may_run_on(place.capabilities) else ()
+    # Beside a verifier that is shielded, or where nothing is, processes may run on without ado.
+    may_run_on = place.capabilities.guarded_phases or place.capabilities.isolation == "none"
+    services = await _find_services(sandbox) if survivors and not may_run_on else ()
     return Work(output, changes, found, survivors, kept, folder / "artifacts", services)
-
-
-def _may_run_on(capabilities: Capabilities) -> bool:
-    """Whether processes of the agent may run on beside a verifier without ado: it is shielded, or nothing is."""
-    return capabilities.guarded_phases or capabilities.isolation == "none"
 
 
 async def _find_services(sandbox: Sandbox) -> tuple[str, ...]:
@@ -211,7 +213,7 @@ async def _keep_agent_logs(sandbox: Sandbox, folder: Path) -> None:
 
 def hide_in_logs(folder: Path, secrets: Iterable[str]) -> None:
     """Have no secret in the logs that were kept of an agent: stars, as many, so that databases stay readable."""
-    long = [secret for secret in secrets if len(secret) >= _LEAST_SECRET]
+    long = [secret for secret in secrets if len(secret) >= LEAST_SECRET]
     written = {form for secret in long for form in (secret, json.dumps(secret, ensure_ascii=False)[1:-1])}
     for file in (folder / "agent" / "logs").rglob("*") if written else ():
         if file.is_symlink() or not file.is_file():

@@ -1,21 +1,29 @@
-"""What an image has, to compare with and to put back: read on this machine, or asked from a fresh sandbox of it."""
+"""The files of an image: what was there before the agent came, and how that is put back.
 
+`Originals` reads layers of this machine, or asks a fresh sandbox of the image. `restore` is for sandboxes whose
+verifier cannot have a system of its own; `save` and `lay_out` keep what the agent had there. `curate.py` decides which
+files.
+"""
+
+import hashlib
 import io
 import os
+import posixpath
 import shlex
 import stat
 import tarfile
 import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence, Set
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence, Set
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import BinaryIO, Literal, Protocol
 
 from seatrial.errors import ContentError, SandboxError
-from seatrial.sandbox.api import MAX_ARCHIVE_BYTES, ExecSpec, Image, Sandbox, SandboxBackend, SandboxSpec
-from seatrial.sandbox.overlay import find_in_layers, names_in_layers
-from seatrial.sandbox.session import open_sandbox
-from seatrial.sandbox.transfer import get_file
+from seatrial.sandbox.api import MAX_ARCHIVE_BYTES, ExecSpec, Image, Sandbox, SandboxBackend, SandboxSpec, open_sandbox
+from seatrial.sandbox.archives import link_member
+from seatrial.sandbox.layers import find_in_layers, names_in_layers
+from seatrial.sandbox.transfer import get_file, new_archive, pack_files, put_packed
 
 Kind = Literal["file", "folder"]
 
@@ -79,16 +87,13 @@ class LocalOriginals:
         self._is_host = image.base == "host"
 
     async def kinds(self, paths: Sequence[str]) -> Mapping[str, Kind]:
-        """What the layers have, taken together."""
         found = {path: self._kind(path) for path in paths}
         return {path: kind for path, kind in found.items() if kind}
 
     async def names(self, folders: Sequence[str]) -> Mapping[str, frozenset[str]]:
-        """What the layers have in folders, taken together."""
         return {folder: names for folder in folders if (names := self._names(folder))}
 
     async def texts(self, paths: Sequence[str]) -> Mapping[str, str]:
-        """What small files say."""
         found = {path: _read_text(place) for path in paths if (place := self._find(path))}
         return {path: text for path, text in found.items() if text is not None}
 
@@ -203,10 +208,11 @@ class RemoteOriginals:
 
     async def texts(self, paths: Sequence[str]) -> Mapping[str, str]:
         """What the image's files say, one by one: there are few."""
-        sandbox, found = await self._fresh() if paths else None, {}
+        if not paths:
+            return {}
+        sandbox, found = await self._fresh(), {}
         for path in paths:
             with suppress(FileNotFoundError, ContentError):
-                assert sandbox is not None  # noqa: S101 - there are paths
                 found[path] = (await get_file(sandbox, path, limit=_MAX_TEXT_BYTES)).decode("utf-8", "replace")
         return found
 
@@ -284,3 +290,149 @@ def _copy(source: tarfile.TarFile, member: tarfile.TarInfo, path: str, tar: tarf
         copy.size = content.seek(0, os.SEEK_END)
         content.seek(0)
         tar.addfile(copy, content)
+
+
+# Putting back. The agent's processes must be gone: they would undo it.
+
+# As good as nothing: a link to where nobody can put anything. It takes no room on a disk.
+_NOWHERE = "/proc/removed"
+_REMOVE = ("/bin/sh", "-c", "xargs -0 rm -rf --")
+_EACH_ODD = 'cd "$1" && for name in * .[!.]*; do case "$name" in (*[!\\ -~]*) rm -rf -- "./$name";; esac; done'
+_REMOVE_ODD = ("/bin/sh", "-c", f"LC_ALL=C; export LC_ALL; xargs -0 -n 1 /bin/sh -c '{_EACH_ODD}' sh")
+_REMOVAL_TIMEOUT_SEC = 60.0
+_MAX_SAVED = 200
+_MAX_SAVED_BYTES = 64 * 2**20
+_MAX_COMPARED = 2000
+_MAX_COMPARED_BYTES = 256 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """Files as the agent left them: packed, each by its path, and those that were not there."""
+
+    archives: Mapping[str, bytes] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
+
+
+async def save(sandbox: Sandbox, paths: Collection[str]) -> Saved | None:
+    """Keep some files as they are; None when they are too many or too large for that."""
+    if len(paths) > _MAX_SAVED:
+        return None
+    archives: dict[str, bytes] = {}
+    missing, room = [], _MAX_SAVED_BYTES
+    for path in paths:
+        with new_archive() as archive:
+            try:
+                await sandbox.get(path, archive, limit=room)
+            except FileNotFoundError:
+                missing.append(path)
+                continue
+            except ContentError:
+                return None
+            archive.seek(0)
+            archives[path] = archive.read()
+            room -= len(archives[path])
+    return Saved(archives, tuple(missing)) if room >= 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """What tells a file or a link from others; `leads_to` is where a link leads."""
+
+    content: str = ""
+    leads_to: str | None = None
+
+
+async def fingerprints(sandbox: Sandbox, paths: Iterable[str]) -> dict[str, Fingerprint]:
+    """The fingerprints of what a sandbox has at some paths; an empty one where there is nothing.
+
+    Only so many are looked at; folders, and what is too large or cannot be read, are left out.
+    """
+    found, room = {}, _MAX_COMPARED_BYTES
+    for path in sorted(paths)[:_MAX_COMPARED]:
+        with new_archive() as archive, suppress(ContentError):
+            try:
+                await sandbox.get(path, archive, limit=room)
+            except FileNotFoundError:
+                found[path] = Fingerprint()
+                continue
+            room -= archive.tell()
+            archive.seek(0)
+            if fingerprint := _fingerprint(path, archive):
+                found[path] = fingerprint
+    return found
+
+
+def _fingerprint(path: str, archive: BinaryIO) -> Fingerprint | None:
+    with tarfile.open(fileobj=archive, mode="r:") as tar:
+        member = tar.next()
+        if member is not None and member.issym():
+            leads_to = posixpath.normpath(posixpath.join(posixpath.dirname(path), member.linkname))
+            return Fingerprint("link", leads_to)
+        content = tar.extractfile(member) if member is not None and member.isreg() else None
+        if member is None or content is None:
+            return None
+        return Fingerprint(f"{member.mode:o} {hashlib.sha256(content.read()).hexdigest()}")
+
+
+async def lay_out(sandbox: Sandbox, saved: Saved) -> bool:
+    """Put files as they were saved; False where a sandbox has no room for them, which is its agent's doing."""
+    await remove(sandbox, [*saved.missing, *saved.archives])
+    try:
+        for path, archive in saved.archives.items():
+            await put_packed(sandbox, path.rpartition("/")[0] or "/", archive)
+    except SandboxError:
+        return False
+    return True
+
+
+async def restore(sandbox: Sandbox, originals: Originals, paths: Collection[str], rewritten: Mapping[str, str]) -> None:
+    """Make files of the sandbox as the image has them; those that it does not have are removed. Some say a new text."""
+    known = await originals.kinds(sorted(paths))
+    strange = [path for path in sorted(paths) if path not in known]
+    with tempfile.TemporaryFile() as archive:
+        with tarfile.open(fileobj=archive, mode="w") as tar:
+            await originals.pack(known, tar)
+            _add_links(strange, tar)
+        archive.seek(0)
+        try:
+            await sandbox.put("/", archive)
+        except SandboxError:
+            # A full disk, most likely, and whoever filled it shall not gain by it: what is not there forges nothing.
+            await _take_away(sandbox, paths)
+    await remove(sandbox, strange)
+    await _remove_odd(sandbox, strange)
+    if rewritten:
+        await put_packed(
+            sandbox, "/", pack_files({path.lstrip("/"): text.encode() for path, text in rewritten.items()})
+        )
+
+
+async def _take_away(sandbox: Sandbox, paths: Iterable[str]) -> None:
+    with tempfile.TemporaryFile() as archive:
+        with tarfile.open(fileobj=archive, mode="w") as tar:
+            _add_links(paths, tar)
+        archive.seek(0)
+        await sandbox.put("/", archive)
+
+
+def _add_links(paths: Iterable[str], tar: tarfile.TarFile) -> None:
+    for path in paths:
+        tar.addfile(link_member(path.lstrip("/"), _NOWHERE))
+
+
+async def _remove_odd(sandbox: Sandbox, paths: Iterable[str]) -> None:
+    """Remove what has odd bytes in its name, which nobody could tell: all such entries of the folders they are in."""
+    folders = {path.rpartition("/")[0] for path in paths if not path.isascii() or "\\" in path}
+    if folders:
+        names = b"".join(os.fsencode(folder) + b"\0" for folder in sorted(folders))
+        with suppress(SandboxError):
+            await sandbox.exec(ExecSpec(_REMOVE_ODD, cwd="/", user=0, stdin=names, timeout_sec=_REMOVAL_TIMEOUT_SEC))
+
+
+async def remove(sandbox: Sandbox, paths: Collection[str]) -> None:
+    """Remove files and folders, as far as there are any."""
+    if paths:
+        names = b"".join(os.fsencode(path) + b"\0" for path in paths)
+        with suppress(SandboxError):
+            await sandbox.exec(ExecSpec(_REMOVE, cwd="/", user=0, stdin=names, timeout_sec=_REMOVAL_TIMEOUT_SEC))

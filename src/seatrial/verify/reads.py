@@ -12,10 +12,8 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 from seatrial.sandbox.opens import Opened
-from seatrial.verify.system.facts import module_name
-from seatrial.verify.system.named import Named, find_named
-from seatrial.verify.system.settings_rules import is_tool_setting
-from seatrial.verify.system.surroundings import HOOKS, Reason
+from seatrial.verify.facts import HOOKS, Named, Reason, find_named, module_name
+from seatrial.verify.rules import is_tool_setting
 
 # Whatever brings modules of these names along, people call their own so.
 _HARMLESS = frozenset({"test", "tests", "this", "antigravity", "src", "docs", "examples", "scripts", "utils"})
@@ -67,21 +65,19 @@ _INNER = frozenset({"__init__.py", "__main__.py"})
 
 @dataclass(frozen=True)
 class Expectations:
-    """What a verifier is expected to read of what an agent left.
-
-    `files` are the output, what is published, and what the reference has there too. `tests` are the texts of the tests;
-    `folders` those in which they start programs.
-    """
+    """What a verifier is expected to read of what an agent left."""
 
     workdir: str
     named: Named = field(default_factory=Named)
     tests: str = ""
+    """The texts of the tests."""
     files: frozenset[str] = frozenset()
+    """The output, what is published, and what the reference has there too."""
     folders: frozenset[str] = frozenset()
+    """Where the tests start programs."""
 
     @cached_property
     def by_tests(self) -> Named:
-        """What the tests name."""
         return _named_by(self.tests)
 
     def is_expected(self, path: str) -> bool:
@@ -167,7 +163,6 @@ def used_files(opened: Opened, changed: Collection[str]) -> dict[str, frozenset[
 
 
 def all_names(used: Mapping[str, frozenset[str]] | None) -> frozenset[str]:
-    """All names of some files."""
     return frozenset().union(*(used or {}).values())
 
 
@@ -177,7 +172,6 @@ def _sources(path: str) -> list[str]:
 
 
 def by_target(links: Mapping[str, str]) -> dict[str, list[str]]:
-    """Links by what they lead to."""
     found: dict[str, list[str]] = {}
     for link, target in links.items():
         found.setdefault(target, []).append(link)

@@ -1,26 +1,32 @@
-"""What an agent left of single files, out of a kept end state, in one pass and with nothing unpacked on the disk.
+"""Single files out of a trial's kept end state, and what they were before, from the layers of its image.
 
-The archive may be a stranger's, so bytes and entries are bounded, and no link leads anywhere.
+The archive may be a stranger's: it is read in one pass, bytes and entries are bounded, nothing is unpacked on the disk,
+and no link leads anywhere.
 """
 
 import io
 import os
+import stat
 import tarfile
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO
 
 import zstandard
 
-from seatrial.errors import ContentError, StoreError
-from seatrial.sandbox.layer_marks import is_gone_mark
-from seatrial.store.files import open_plain
-from seatrial.trial.large_files import FOLDER, content_of
-from seatrial.trial.snapshot import ARCHIVE
-from seatrial.view.rendering.bounded import BoundedContent
-from seatrial.view.rendering.tar_headers import CheckedEntry
+from seatrial.errors import ContentError, HostUnsupportedError, ImageError, StoreError
+from seatrial.images.cache import cache_root
+from seatrial.images.config import read_document
+from seatrial.images.reference import is_digest
+from seatrial.images.store import LAYER_FOLDERS
+from seatrial.model.record import SandboxRef
+from seatrial.sandbox.layers import find_in_layers, is_gone_mark
+from seatrial.trial.snapshot import ARCHIVE, FOLDER, content_of
+from seatrial.untrusted.files import BoundedContent, open_below, read_bounded
+from seatrial.view.archives import CheckedEntry
 
 _MAX_READ, _MAX_ENTRIES, _MAX_WINDOW = 2**28, 15_000, 2**27
 _BROKEN = (ContentError, OSError, EOFError, ValueError, tarfile.TarError, zstandard.ZstdError)
@@ -69,7 +75,7 @@ def _not_reached() -> LeftFile:
 @contextmanager
 def _opened(job: Path, place: Path) -> Iterator[tarfile.TarFile]:
     with (
-        open_plain(place / ARCHIVE, job) as file,
+        open_below(place / ARCHIVE, job) as file,
         os.fdopen(os.dup(file), "rb") as packed,
         _unpacker().stream_reader(packed) as plain,
         tarfile.open(
@@ -99,7 +105,7 @@ def _left(archive: tarfile.TarFile, member: tarfile.TarInfo, large: tuple[Path, 
 def _read_large(job: Path, folder: Path, digest: str, size: int, limit: int) -> BoundedContent:
     """The beginning of a file that lies beside the archive under its digest."""
     with (
-        open_plain(folder / f"{digest}.zst", job) as file,
+        open_below(folder / f"{digest}.zst", job) as file,
         os.fdopen(os.dup(file), "rb") as packed,
         _unpacker().stream_reader(packed) as plain,
     ):
@@ -122,3 +128,60 @@ class _Bounded(io.RawIOBase):
         if self._left <= 0:
             raise OSError(f"more than {_MAX_READ:,} bytes are in it")
         return data
+
+
+# Files as they were before: from the layers of the image, as far as this machine still has them. Nothing of the store
+# is claimed, so a layer may go while it is read.
+
+_HOST = "host"
+
+
+@dataclass(frozen=True, slots=True)
+class OriginalFile:
+    """A file of an image, and where it was found if that needs to be said."""
+
+    content: BoundedContent
+    note: str = ""
+
+
+def find_original(sandbox: SandboxRef, path: str, limit: int = 2**18) -> OriginalFile | None:
+    """The file of a sandbox's image at an absolute path; None if it has none there, or nobody here knows any more."""
+    try:
+        if sandbox.image == _HOST:
+            return _from_this_machine(path, limit)
+        return _from_layers(sandbox.image_digest, path, limit)
+    except (StoreError, OSError, ImageError, HostUnsupportedError):
+        return None
+
+
+def _from_this_machine(path: str, limit: int) -> OriginalFile | None:
+    """This machine's own file, and only one that all its users may read: a stranger's record may name any."""
+    if not _is_for_everyone(Path(path)):
+        return None
+    content = read_bounded(Path(path.lstrip("/")), Path("/"), limit)
+    return OriginalFile(content, "as it is on this machine now, whose own system the image was")
+
+
+def _is_for_everyone(path: Path) -> bool:
+    status = path.lstat()
+    folders = (folder.lstat().st_mode for folder in path.parents)
+    is_open = all(mode & stat.S_IXOTH for mode in folders) and bool(status.st_mode & stat.S_IROTH)
+    return is_open and status.st_uid == 0
+
+
+def _from_layers(digest: str | None, path: str, limit: int) -> OriginalFile | None:
+    for layers in filter(None, map(partial(_layers_of, digest or ""), LAYER_FOLDERS.values())):
+        if found := find_in_layers(layers, path):
+            root = next(layer for layer in layers if found.startswith(f"{layer}/"))
+            return OriginalFile(read_bounded(Path(found), Path(root), limit))
+    return None
+
+
+def _layers_of(digest: str, folder: str) -> list[str] | None:
+    """The folders of an image's layers, the topmost first; None unless all are here."""
+    if not is_digest(digest):
+        return None
+    root = cache_root()
+    document = read_document((root / "images" / f"{digest.partition(':')[2]}.json").read_bytes(), digest)
+    layers = [root / folder / layer.partition(":")[2] / "root" for layer in document.rootfs.diff_ids]
+    return [str(layer) for layer in reversed(layers)] if all(layer.is_dir() for layer in layers) else None

@@ -9,19 +9,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from seatrial.errors import SeatrialError, StoreError, UsageError
-from seatrial.store.files import open_plain, remove_tree, storing
+from seatrial.store.files import remove_tree, storing
+from seatrial.untrusted.files import open_below
+from seatrial.view.access import ViewSettings
 from seatrial.view.app import Viewer
-from seatrial.view.exporting.links import ExportLinks
-from seatrial.view.exporting.plan import ExportBounds, ExportPlan, PageKind, PlannedPage, PlannedRaw
+from seatrial.view.export_links import ExportBounds, ExportLinks, ExportPlan, PageKind, PlannedPage, PlannedRaw
 from seatrial.view.pages.files import file_page
 from seatrial.view.pages.job import job_page
 from seatrial.view.pages.jobs import jobs_page
 from seatrial.view.pages.trial import change_page, conversation_page, trial_page
-from seatrial.view.settings import ViewSettings
+from seatrial.view.queries import TrialQuery
 from seatrial.view.static_files import static_files
 from seatrial.view.templating import render
 from seatrial.view.trial_files import place_of
-from seatrial.view.trial_query import TrialQuery
 
 MARK = ".seatrial-export"
 _NOWHERE = re.compile(r'(<a\b[^<>]*?) href=""')
@@ -125,7 +125,7 @@ class _Export:
 
     def _size(self, job: str, trial_id: str, path: str) -> int | None:
         try:
-            with open_plain(place_of(trial_id, path), self.view.library.folder(job)) as file:
+            with open_below(place_of(trial_id, path), self.view.library.folder(job)) as file:
                 return os.fstat(file).st_size
         except SeatrialError:
             return None
@@ -133,7 +133,7 @@ class _Export:
     def _copy(self, raw: PlannedRaw) -> None:
         job, trial_id, path = raw.of
         try:
-            with open_plain(place_of(trial_id, path), self.view.library.folder(job)) as file:
+            with open_below(place_of(trial_id, path), self.view.library.folder(job)) as file:
                 content = os.pread(file, self.plan.bounds.raw_each, 0)
         except StoreError:
             content = b""  # it is gone since its page was made

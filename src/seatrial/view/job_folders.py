@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from seatrial.errors import JobError
-from seatrial.store.job_mark import JOB
+from seatrial.store.files import JOB
 
 _UNFIT = re.compile(r"[^A-Za-z0-9._-]")
 _DEPTH = 2

@@ -4,25 +4,76 @@ A run changes its job all the time. While one is under way, what was read before
 long as the reading took: then looking costs the machine at most a twentieth of one core, whatever a job's size.
 """
 
+import datetime as dt
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
+from seatrial.analysis.figures import OUTCOMES, Figures
 from seatrial.analysis.loaded import LoadedJob, load_job, read_reviews_again
 from seatrial.errors import JobError, SeatrialError
+from seatrial.model.outcome import Outcome
 from seatrial.model.review import not_taken_back
-from seatrial.store.annotations import ANNOTATIONS, AnnotationJournal
-from seatrial.store.census import collector_paused
-from seatrial.store.index_file import INDEX
-from seatrial.store.job_mark import JOB
-from seatrial.store.lock import holder_of
-from seatrial.store.revisions import REVISIONS
-from seatrial.view.cards import JobCard, card_of
+from seatrial.store.drafts import REVISIONS
+from seatrial.store.files import JOB, holder_of
+from seatrial.store.index import INDEX
+from seatrial.store.records import collector_paused
+from seatrial.store.reviews import ANNOTATIONS, AnnotationJournal
 from seatrial.view.job_folders import job_folders
+
+# Cards: the little that a list of jobs shows of each, small enough to keep of all of them.
+
+RunState = Literal["running", "finished", "interrupted"]
+"""Of an `interrupted` job nobody carries out what is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobCard:
+    """A job and its agents. `uncounted` are folders in the place of trials that do not count."""
+
+    folder: Path
+    name: str
+    created_at: dt.datetime
+    tasks: int
+    attempts: int
+    agents: Mapping[str, Figures]
+    uncounted: int
+
+    @property
+    def planned(self) -> int:
+        return sum(each.planned for each in self.agents.values())
+
+    @property
+    def finished(self) -> int:
+        return sum(each.finished for each in self.agents.values())
+
+    @property
+    def counts(self) -> dict[Outcome, int]:
+        """How often each outcome occurred."""
+        found: Counter[Outcome] = Counter()
+        for each in self.agents.values():
+            found.update(each.counts)
+        return {outcome: found[outcome] for outcome in OUTCOMES if found[outcome]}
+
+
+def card_of(job: LoadedJob) -> JobCard:
+    """What a list says of a job."""
+    file = job.file
+    sizes = len(file.tasks), file.spec.attempts
+    return JobCard(job.path, job.name, file.created_at, *sizes, job.summary.agents, len(job.uncounted))
+
+
+def run_state(folder: Path, open_trials: int) -> RunState:
+    """Whether a job is being carried out, is done, or was left with so many open trials."""
+    if holder_of(folder) is not None:
+        return "running"
+    return "interrupted" if open_trials else "finished"
+
 
 T = TypeVar("T")
 _Status = tuple[int, int, int] | None

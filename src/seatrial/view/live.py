@@ -1,4 +1,4 @@
-"""A run, watched: what is finished and what is under way, for any number of pages at the price of one look a second.
+"""A run, watched by any number of pages at the price of one look a second, and told to them by server-sent events.
 
 Nothing runs by itself. Whoever watches asks every second; the first who does looks, and the others get what it saw. So
 the looking ends with the last page, and a page that is slow to take what it is told misses states and piles up none.
@@ -8,18 +8,25 @@ import asyncio
 import os
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from aiohttp import web
 
 from seatrial.analysis.loaded import LoadedJob
-from seatrial.model.record import Outcome
-from seatrial.store.index import TrialEntry, stamp_of
-from seatrial.store.index_file import INDEX
-from seatrial.store.job_mark import JOB
-from seatrial.store.lock import holder_of
-from seatrial.view.cards import RunState
-from seatrial.view.library import Library
+from seatrial.errors import SeatrialError
+from seatrial.model.outcome import Outcome
+from seatrial.report.tables import trial_row
+from seatrial.report.text import OUTCOME_WORDS, harmless
+from seatrial.store.files import JOB, holder_of
+from seatrial.store.index import INDEX, TrialEntry, stamp_of
+from seatrial.view.app import CLOSING, VIEW
+from seatrial.view.library import Library, RunState
+from seatrial.view.links import Links
+from seatrial.view.overview import outcome_words
 
 LOOK_SEC = 1.0
 _RECENT = 20
@@ -29,7 +36,7 @@ _DRAFT_ENDING = 9  # a dot and eight digits
 
 @dataclass(frozen=True, slots=True)
 class LiveState:
-    """A job at one moment. `recent` are the trials that were finished last, the last one first."""
+    """A job at one moment."""
 
     state: RunState
     planned: int
@@ -37,6 +44,7 @@ class LiveState:
     outcomes: dict[Outcome, int]
     underway: tuple[str, ...] = ()
     recent: tuple[TrialEntry, ...] = ()
+    """Those that finished last, the last one first."""
 
 
 class JobWatch:
@@ -46,7 +54,7 @@ class JobWatch:
         """A watch of a job that was read when its index was `read` bytes long."""
         self._store, self._read = job.store, read
         self._file = stamp_of(f"{job.path}/{JOB}")
-        self._planned = sum(tally.planned for tally in job.summary.agents.values())
+        self._planned = sum(trials.planned for trials in job.by_agent.values())
         self._outcomes: dict[str, Outcome] = {trial.trial_id: trial.outcome for trial in job.trials}
         self._counts: Counter[Outcome] = Counter(self._outcomes.values())
         self._recent: deque[TrialEntry] = deque(maxlen=_RECENT)
@@ -155,3 +163,79 @@ def _size(path: str) -> int:
         return os.lstat(path).st_size
     except OSError:
         return 0
+
+
+# Server-sent events: pages keep up with jobs without being loaded again.
+
+_MOST_JOBS = 50
+_SIGN_OF_LIFE = 15
+"""After so many looks without news something is sent all the same, to learn whether anybody still listens."""
+
+
+def state_json(links: Links, key: str, state: LiveState) -> dict[str, Any]:
+    """What a page is told of a job, in the words that it shows."""
+    return {
+        "state": state.state,
+        "planned": state.planned,
+        "finished": state.finished,
+        "outcomes": outcome_words(state.outcomes, state.planned),
+        "underway": [harmless(name) for name in state.underway],
+        "recent": [_trial_json(links, key, trial) for trial in state.recent],
+    }
+
+
+def _trial_json(links: Links, key: str, trial: TrialEntry) -> dict[str, Any]:
+    name, _, reward, time = trial_row(trial)
+    cells = [harmless(trial.agent), OUTCOME_WORDS[trial.outcome], reward, time]
+    return {"trial": name, "link": links.trial(key, trial.trial_id), "outcome": trial.outcome, "cells": cells}
+
+
+async def _tell(request: web.Request, keys: Sequence[str]) -> web.StreamResponse:
+    """Tell a page of jobs until it goes away or the viewer ends: everything at first, then each job that changed."""
+    view, live, closing = request.app[VIEW], request.app[VIEW].live, request.app[CLOSING]
+    await asyncio.to_thread(lambda: [view.library.folder(key) for key in keys])  # raises for one that is not there
+    response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+    await response.prepare(request)
+    if request.method == "HEAD":
+        return response
+    told: dict[str, LiveState] = {}
+    quiet = 0
+    with ExitStack() as stack, suppress(ConnectionError):
+        for key in keys:
+            stack.enter_context(live.watching(key))
+        while not closing.is_set() and request.transport is not None:
+            news = {key: state for key in keys if (state := await _state(request, key)) and state != told.get(key)}
+            told.update(news)
+            quiet = 0 if news else quiet + 1
+            if news:
+                jobs = {key: state_json(view.links, key, state) for key, state in news.items()}
+                # Waits until the page has taken enough of what it was told before.
+                await response.write(b"data: " + orjson.dumps({"jobs": jobs}) + b"\n\n")
+            elif quiet % _SIGN_OF_LIFE == 0:
+                await response.write(b":\n\n")
+            with suppress(TimeoutError):
+                await asyncio.wait_for(closing.wait(), LOOK_SEC)
+    return response
+
+
+async def _state(request: web.Request, key: str) -> LiveState | None:
+    """A job as it is; nothing while it cannot be read, such as one that is just being moved."""
+    try:
+        return await request.app[VIEW].live.state(key)
+    except SeatrialError:
+        return None
+
+
+async def _of_one(request: web.Request) -> web.StreamResponse:
+    return await _tell(request, [request.match_info["job"]])
+
+
+async def _of_several(request: web.Request) -> web.StreamResponse:
+    keys = [*dict.fromkeys(request.query.getall("job", []))]
+    if not 0 < len(keys) <= _MOST_JOBS:
+        raise web.HTTPBadRequest(text=f"{len(keys)} jobs are named, expected 1 to {_MOST_JOBS}: ?job=KEY&job=KEY")
+    return await _tell(request, keys)
+
+
+def routes() -> list[web.RouteDef]:
+    return [web.get("/api/jobs/{job}/events", _of_one), web.get("/api/events", _of_several)]

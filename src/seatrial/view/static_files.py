@@ -35,7 +35,6 @@ def static_files() -> dict[str, StaticFile]:
 
 
 def routes() -> list[web.RouteDef]:
-    """Where they are."""
     known = static_files()
 
     async def serve(request: web.Request) -> web.Response:

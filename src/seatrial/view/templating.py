@@ -1,7 +1,6 @@
-"""Templates become pages: everything in them is text of strangers and is escaped, unless we made it as HTML."""
+"""Templates become pages of the viewer."""
 
 from functools import lru_cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from seatrial.view.links import Links
@@ -10,35 +9,11 @@ if TYPE_CHECKING:
     import jinja2
 
 
-_FOLDERS = (("seatrial.view", "templates"), ("seatrial.report", "html"))
-
-
 @lru_cache(maxsize=1)
 def _environment() -> "jinja2.Environment":
-    # Slow to import, and a start renders nothing.
-    import jinja2  # noqa: PLC0415
-    import markupsafe  # noqa: PLC0415
+    from seatrial.report.html.templates import REPORT, open_templates  # noqa: PLC0415 - a start renders nothing
 
-    from seatrial.report.text import harmless_lines  # noqa: PLC0415
-
-    def shown(value: object) -> object:
-        """Text without what would steer anything; what is marked as HTML is ours."""
-        return value if isinstance(value, markupsafe.Markup) else "\n".join(harmless_lines(str(value)))
-
-    environment = jinja2.Environment(
-        loader=jinja2.ChoiceLoader([jinja2.FileSystemLoader(_folder(*each)) for each in _FOLDERS]),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=shown,
-    )
-    environment.filters["trusted"] = markupsafe.Markup
-    return environment
-
-
-def _folder(package: str, name: str) -> str:
-    return str(files(package) / name)
+    return open_templates(("seatrial.view", "templates"), REPORT, between_lines="\n")
 
 
 def prepare(*templates: str) -> None:

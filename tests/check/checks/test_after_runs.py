@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seatrial.check.checks.after_runs import AfterRuns, odd_things
-from seatrial.check.past_runs import PastAttempt, PastRuns, collect, read_runs
+from seatrial.check.checks.after_runs import AfterRuns, PastAttempt, PastRuns, anomalies, collect, read_runs
 from seatrial.errors import SeatrialError
-from seatrial.model.record import Outcome
-from seatrial.tasks.digest import digest_folder
+from seatrial.model.outcome import Outcome
+from seatrial.tasks.layout import digest_folder
 from tests.check.trying import make_subject
 from tests.trial.support import write_task
 
@@ -28,7 +27,7 @@ def silent(agent: str, count: int, outcome: Outcome = "verifier_error") -> list[
 
 
 def codes(*attempts: Iterable[PastAttempt]) -> list[str]:
-    return [odd.code for odd in odd_things(HERE, collect(chain(*attempts)))]
+    return [odd.code for odd in anomalies(HERE, collect(chain(*attempts)))]
 
 
 ABLE = tries("a", 1, 1, 0, 1, task=THERE)
@@ -70,7 +69,7 @@ def test_what_is_odd(attempts: list[list[PastAttempt]], expected: list[str]) -> 
 def test_a_weak_agent_beats_a_strong_one() -> None:
     elsewhere = [*tries("weak", *[0] * 20, task=THERE), *tries("strong", *[1] * 20, task=THERE)]
     here = [*tries("weak", *[1] * 8), *tries("strong", *[0] * 8)]
-    (odd,) = odd_things(HERE, collect([*elsewhere, *here]))
+    (odd,) = anomalies(HERE, collect([*elsewhere, *here]))
     assert (odd.code, odd.weight) == ("weak-beats-strong", "minor")
     assert odd.message == "weak gets 1.00 and strong 0.00 here; elsewhere it is 0.00 to 1.00"
     assert codes(elsewhere, tries("weak", 1, 1, 1, 0, 0), tries("strong", 0, 0, 1, 0, 0)) == []
@@ -81,7 +80,7 @@ def test_a_weak_agent_beats_a_strong_one() -> None:
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from([HERE, THERE]), st.floats(0, 1)), max_size=40))
 @settings(max_examples=40, deadline=None)
 def test_any_rewards(rows: list[tuple[str, str, float]]) -> None:
-    for odd in odd_things(HERE, collect(PastAttempt(task, agent, "partial", value) for agent, task, value in rows)):
+    for odd in anomalies(HERE, collect(PastAttempt(task, agent, "partial", value) for agent, task, value in rows)):
         assert odd.message
 
 

@@ -34,6 +34,7 @@ def all_cases(root: Path) -> list[Case]:
     return list(cheats.cases(make_subject(root, ACCEPTED, **{UNTOUCHED: verdict(UNTOUCHED)})))
 
 
+@pytest.mark.whole
 def test_an_honest_verifier_is_cheated_by_none(bench: Bench, tmp_path: Path) -> None:
     found = bench.check(cheats, write_task(tmp_path / "task", files={"tests/test.sh": JUDGED_BY_CONTENT}), ACCEPTED)
     assert (found.outcome.status, ids(found)) == ("passed", set())

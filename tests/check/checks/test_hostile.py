@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from seatrial.check.answers.hostile_files import DEPTH, HUGE_BYTES
 from seatrial.check.cases import CaseVerdict
 from seatrial.check.checks import hostile
+from seatrial.check.variants import DEPTH, HUGE_BYTES
 from tests.check.judging import judge_with, subject_with, told, verdict
 
 ASKED = "Write `/workspace/result.json` with `load`."

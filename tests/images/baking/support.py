@@ -5,10 +5,8 @@ import tempfile
 
 from seatrial.images.baking.layout import RECIPE_LABEL, image_name, tree_of
 from seatrial.images.baking.tidy import LayerEntry, rewound, write_layer
-from seatrial.images.config import ImageDocument, Layers, Settings
-from seatrial.images.platforms import host_platform
-from seatrial.images.store import Store
-from seatrial.images.stored import StoredImage
+from seatrial.images.config import ImageDocument, Layers, Settings, host_platform
+from seatrial.images.store import Store, StoredImage
 from seatrial.model.job import LayerRecipe
 
 NOTE = b"#!/bin/sh\necho pi at work\n"

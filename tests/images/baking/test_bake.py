@@ -10,22 +10,24 @@ from typing import TypeVar
 import pytest
 
 from seatrial.errors import BakeError
-from seatrial.images.baking.agent_layers import baked_layer, find_baked
-from seatrial.images.baking.bake import BakeMeans
-from seatrial.images.baking.host_settings import settings_here
-from seatrial.images.baking.layout import programs_of
+from seatrial.images.baking.bake import BakeMeans, baked_layer, find_baked
+from seatrial.images.baking.layout import programs_of, settings_here
 from seatrial.images.choice import Setup
+from seatrial.images.sources import StoreSource
 from seatrial.images.store import open_store
-from seatrial.images.store_source import StoreSource
+from seatrial.model.events import Notice
 from seatrial.model.job import LayerRecipe
-from seatrial.sandbox.api import HOST_IMAGE, ExecSpec, SandboxBackend, SandboxSpec
+from seatrial.sandbox.api import HOST_IMAGE, ExecSpec, SandboxBackend, SandboxSpec, open_sandbox
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
-from seatrial.sandbox.session import open_sandbox
 from tests.cli.test_gc_command import why_no_sandbox
 
 EMPTY = LayerRecipe(name="empty", version="1.0")
 CODEX = LayerRecipe(name="codex", version="0.166.0", npm=("@openai/codex@0.166.0",), programs={"codex": "codex"})
 T = TypeVar("T")
+
+
+def unexpected(notice: Notice) -> None:
+    pytest.fail(notice.text)
 
 
 def with_means(root: Path, work: Callable[[BakeMeans, SandboxBackend], Awaitable[T]]) -> T:
@@ -44,8 +46,9 @@ def with_means(root: Path, work: Callable[[BakeMeans, SandboxBackend], Awaitable
     return asyncio.run(play())
 
 
+@pytest.mark.whole
 def test_a_tree_is_baked_once_and_a_failure_is_told_with_its_last_words(tmp_path):
-    said: list[str] = []
+    said: list[Notice] = []
 
     async def work(means: BakeMeans, _: SandboxBackend) -> list[str]:
         lacking = EMPTY.model_copy(update={"name": "lacking", "programs": {"pi": "bin/pi"}})
@@ -59,7 +62,7 @@ def test_a_tree_is_baked_once_and_a_failure_is_told_with_its_last_words(tmp_path
     *parents, last = with_means(tmp_path, work)
     assert f"/{last}" == programs_of(EMPTY)
     assert all(last.startswith(parent) for parent in parents)
-    assert said == [f"baking {name} 1.0, once for this machine" for name in ("lacking", "empty")]
+    assert said == [Notice(f"baking {name} 1.0, once for this machine") for name in ("lacking", "empty")]
 
 
 def test_a_machine_that_stays_alone_asks_no_registry(tmp_path, monkeypatch):
@@ -67,7 +70,7 @@ def test_a_machine_that_stays_alone_asks_no_registry(tmp_path, monkeypatch):
 
     async def work(means: BakeMeans, _: SandboxBackend) -> None:
         with pytest.raises(BakeError, match=r"codex 0\.166\.0 .*SEATRIAL_OFFLINE.*seatrial agents load"):
-            await baked_layer(means, CODEX, pytest.fail)
+            await baked_layer(means, CODEX, unexpected)
 
     with_means(tmp_path, work)
 
@@ -81,7 +84,7 @@ def test_a_real_agent_starts_from_its_tree(tmp_path, monkeypatch):
 
     async def work(means: BakeMeans, backend: SandboxBackend) -> bytes:
         await baked_layer(means, CODEX, lambda _: None)
-        image = await StoreSource(means.store, backend).extend(HOST_IMAGE, Setup(layer=CODEX), pytest.fail)
+        image = await StoreSource(means.store, backend).extend(HOST_IMAGE, Setup(layer=CODEX), unexpected)
         async with open_sandbox(backend, SandboxSpec(image=image)) as sandbox:
             spec = ExecSpec((f"{programs_of(CODEX)}/codex", "--version"), env={"HOME": "/tmp"}, user=1000)
             return (await sandbox.exec(spec)).stdout

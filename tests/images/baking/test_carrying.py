@@ -11,7 +11,7 @@ import pytest
 import zstandard
 
 from seatrial.errors import ImageError, UsageError
-from seatrial.images.baking.agent_layers import find_baked
+from seatrial.images.baking.bake import find_baked
 from seatrial.images.baking.carrying import load_tree, recipe_in, save_tree
 from seatrial.images.baking.layout import tree_of
 from seatrial.images.store import open_store

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.images.baking import python_copy, pythons
-from seatrial.images.baking.python_copy import pack_pip, pack_python
-from seatrial.images.baking.pythons import PythonHome, choose_python, examine
+from seatrial.images.baking import pythons
+from seatrial.images.baking import pythons as python_copy
+from seatrial.images.baking.pythons import PythonHome, choose_python, examine, pack_pip, pack_python
 
 HERE = f"{sys.version_info[0]}.{sys.version_info[1]}"
 

@@ -1,5 +1,6 @@
 """The archive of a layer: the same bytes for the same files, whatever strangers put into it refused by name."""
 
+import gzip
 import io
 import os
 import tarfile
@@ -8,8 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seatrial.errors import ImageError
-from seatrial.images.baking.tidy import LayerEntry, checked_name, entries_of_archive, entries_of_folder, write_layer
+from seatrial.errors import AgentSetupError, ImageError, JobError
+from seatrial.images.baking.tidy import (
+    LayerEntry,
+    checked_name,
+    entries_of_archive,
+    entries_of_folder,
+    has_changed,
+    lock_layer,
+    pack_layer,
+    write_layer,
+)
+from seatrial.model.job import AgentLayer
 from tests.images.support import archive, entry, folder, link
 
 
@@ -108,3 +119,39 @@ def test_the_order_of_files_does_not_matter(files):
         return LayerEntry(name, "file", size=len(files[name]), open=lambda: io.BytesIO(files[name]))
 
     assert packed(map(content, files)) == packed(map(content, reversed(files)))
+
+
+@pytest.fixture
+def tree(tmp_path):
+    (tmp_path / "tree/opt").mkdir(parents=True)
+    (tmp_path / "tree/opt/note").write_text("words")
+    return tmp_path / "tree"
+
+
+def test_a_folder_and_a_compressed_archive_are_known_by_the_same_digest(tree, tmp_path):
+    (tmp_path / "tree.tar.gz").write_bytes(gzip.compress(archive([entry("opt/note", content=b"words")])))
+    locked = lock_layer(AgentLayer(source=str(tree)))
+    assert lock_layer(AgentLayer(source=str(tmp_path / "tree.tar.gz"))).digest == locked.digest
+    assert lock_layer(locked) == locked
+    assert not has_changed(locked)
+
+
+def test_it_must_stay_what_it_was(tree):
+    locked = lock_layer(AgentLayer(source=str(tree)))
+    (tree / "opt/note").chmod(0o755)
+    assert has_changed(locked)
+    with pytest.raises(AgentSetupError, match="has changed since the job began; run a new job"):
+        pack_layer(locked, io.BytesIO())
+    (tree / "opt/note").unlink()
+    assert has_changed(locked)
+
+
+def test_what_cannot_be_one_is_named(tree, tmp_path):
+    with pytest.raises(JobError, match=r"--agent-layer .*none: there is no .*none; name a folder or a tar archive"):
+        lock_layer(AgentLayer(source=str(tmp_path / "none")))
+    (tmp_path / "text").write_text("no archive at all")
+    with pytest.raises(JobError, match="text: it is not readable as a tar archive"):
+        lock_layer(AgentLayer(source=str(tmp_path / "text")))
+    (tree / "tests").mkdir()
+    with pytest.raises(JobError, match="tree: /tests: /tests belongs to the sandbox"):
+        lock_layer(AgentLayer(source=str(tree)))

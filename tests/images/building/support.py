@@ -14,13 +14,10 @@ import pytest
 
 from seatrial.errors import ImageError
 from seatrial.images.build import BuildMeans, BuildSpec, Built, build_image
-from seatrial.images.building.events import BuildEvent, StepEnded, StepOutput
-from seatrial.images.building.layer_view import LayerView
-from seatrial.images.building.trees import walk
-from seatrial.images.config import ImageDocument, Layers
-from seatrial.images.platforms import Platform, host_platform
-from seatrial.images.store import Store, open_store
-from seatrial.images.stored import StoredImage
+from seatrial.images.building.step_cache import BuildEvent, StepEnded, StepOutput
+from seatrial.images.building.trees import LayerView, walk
+from seatrial.images.config import ImageDocument, Layers, Platform, host_platform
+from seatrial.images.store import Store, StoredImage, open_store
 from seatrial.sandbox.api import HOST_IMAGE, NO_NETWORK, Image, SandboxSpec
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
 from tests.docker_daemon import busybox_archive, why_no

@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 import pytest
 
-needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="no Ray here: install ray")
+needs_ray = pytest.mark.whole(None if find_spec("ray") else "no Ray here: install ray")
 
 # A node that is killed is noticed within two seconds instead of fifteen.
 _IMPATIENT = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 3}

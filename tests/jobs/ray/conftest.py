@@ -6,7 +6,7 @@ import pytest
 from seatrial.jobs.ray import pool as pool_module
 from seatrial.jobs.ray import remote_node
 from seatrial.model.job import AgentOptions
-from seatrial.tasks.digest import digest_folder
+from seatrial.tasks.layout import digest_folder
 from seatrial.tasks.load import load_task
 from seatrial.trial.spec import TrialSpec
 from tests.conftest import MakeTask

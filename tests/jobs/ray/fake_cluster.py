@@ -12,9 +12,7 @@ from seatrial.concurrency import unless
 from seatrial.errors import HostUnsupportedError, NodeLostError, NodeUnfitError, NodeUnreachableError, PreflightError
 from seatrial.jobs.preflight import PreflightPlan
 from seatrial.jobs.ray.cluster import ClusterNode, RunnerLink
-from seatrial.jobs.ray.node_images import NodeImages
-from seatrial.jobs.ray.node_trials import NodeTrials
-from seatrial.jobs.ray.runner import Runner
+from seatrial.jobs.ray.runner import NodeImages, NodeTrials, Runner
 from seatrial.jobs.ray.wire import Batch, RunnerSettings
 from seatrial.sandbox.api import Capabilities
 from seatrial.trial.events import Observer

@@ -6,11 +6,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from seatrial.jobs.ray.pool import open_pool
-from seatrial.jobs.ray.pool_options import PoolOptions
+from seatrial.jobs.ray.pool import PoolOptions, open_pool
 from seatrial.jobs.ray.wire import RunnerSettings
+from seatrial.model.events import Notice
 from seatrial.model.job import ModelOptions, TrialOptions
-from seatrial.trial.events import Notice
 from tests.jobs.ray.fake_cluster import FakeCluster, FakeNode
 from tests.jobs.samples import Watcher, record_for
 

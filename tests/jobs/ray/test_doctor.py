@@ -1,6 +1,6 @@
 """What is said of each node."""
 
-from seatrial.jobs.ray.doctor import examine_nodes
+from seatrial.jobs.ray.engine import examine_nodes
 from tests.jobs.ray.fake_cluster import FakeCluster
 from tests.jobs.ray.test_runner import within
 

@@ -12,15 +12,14 @@ from typing import Any
 
 import pytest
 
-from seatrial.env.client_config import ClientConfig
+from seatrial.env.client import ClientConfig
 from seatrial.env.harbor import HarborEnv
-from seatrial.env.state import State
-from seatrial.images.config import ImageDocument, Layers
-from seatrial.images.platforms import host_platform
+from seatrial.env.rollout import State
+from seatrial.images.config import ImageDocument, Layers, host_platform
 from seatrial.images.store import Store
 from seatrial.jobs.api import prepare_job, run_prepared
 from seatrial.jobs.engine import JobOutcome
-from seatrial.jobs.ray.doctor import examine_cluster
+from seatrial.jobs.ray.engine import examine_cluster, forget_late
 from seatrial.model.job import AgentOptions, JobSpec, ModelOptions, RunOptions, TrialOptions
 from seatrial.model.record import TrialRecord
 from seatrial.store.job_store import JobStore
@@ -29,7 +28,7 @@ from seatrial.trial.events import Event, PhaseStarted, TrialStarted
 from tests.images.support import add, archive, entry, link
 from tests.images.support import run as with_store
 from tests.jobs.ray.clusters import TestCluster, needs_ray, ray_cluster
-from tests.jobs.samples import Watcher
+from tests.jobs.samples import Watcher, record
 
 pytestmark = needs_ray
 
@@ -238,3 +237,15 @@ class Killed:
                 kill(name)
                 if not self._due:
                     self.cluster.add(wait=False)  # not in a thread: Ray ends what a thread has started with it
+
+
+def test_a_late_result_is_taken_off_its_node_and_forgotten():
+    folders = []
+
+    async def fetch(folder):
+        folders.append(folder)
+        assert folder.is_dir()
+        return record()
+
+    asyncio.run(forget_late("add.noop.1", fetch))
+    assert [folder.exists() for folder in folders] == [False]

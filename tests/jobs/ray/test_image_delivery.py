@@ -10,19 +10,16 @@ from typing import Any
 import pytest
 
 from seatrial.errors import SandboxError
-from seatrial.images.config import ImageDocument, Layers
-from seatrial.images.platforms import host_platform
+from seatrial.images.config import ImageDocument, Layers, host_platform
 from seatrial.images.store import Store
-from seatrial.jobs.ray import image_delivery
-from seatrial.jobs.ray.image_delivery import ImageDelivery
-from seatrial.jobs.ray.node_files import NodeFiles
-from seatrial.jobs.ray.node_images import NodeImages
+from seatrial.jobs.ray import remote_node
 from seatrial.jobs.ray.offered_images import OfferedImages, open_offered_images, references_of
-from seatrial.jobs.ray.runner import Runner
+from seatrial.jobs.ray.remote_node import ImageDelivery
+from seatrial.jobs.ray.runner import NodeFiles, NodeImages, Runner
+from seatrial.model.events import Notice
 from seatrial.model.job import TrialOptions
-from seatrial.tasks.digest import digest_folder
+from seatrial.tasks.layout import digest_folder
 from seatrial.tasks.load import load_task
-from seatrial.trial.events import Notice
 from seatrial.trial.spec import TrialSpec
 from tests.images.support import add, archive, entry, needs_root, run
 from tests.jobs.ray.fake_cluster import FakeLink
@@ -35,7 +32,7 @@ pytestmark = needs_root
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(image_delivery, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(remote_node, "PIECE_BYTES", 1000)
 
 
 @pytest.fixture(scope="module")

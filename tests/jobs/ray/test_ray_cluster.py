@@ -5,6 +5,7 @@ import pytest
 pytest.importorskip("ray", reason="no Ray: install ray")
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("text", "said"),
     [

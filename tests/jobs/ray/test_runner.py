@@ -10,21 +10,27 @@ from typing import Any
 
 import pytest
 
+from seatrial.agents.files import lock_files
 from seatrial.errors import HostExhaustedError, SandboxError
 from seatrial.jobs.ray.archives import unpack_archive
-from seatrial.jobs.ray.delivery import needs_of
-from seatrial.jobs.ray.runner import Runner
+from seatrial.jobs.ray.delivery import needs_of, pack_need
+from seatrial.jobs.ray.runner import FORGOTTEN_SEC, NodeFiles, Outbox, Runner
 from seatrial.jobs.ray.wire import (
     INLINE_BYTES,
+    PIECE_BYTES,
+    FileNeed,
     Happened,
     NodeReport,
     RoomAgain,
     RunnerSettings,
     TrialEnded,
+    digest_of,
     read_news,
     write_spec,
 )
-from seatrial.model.job import ModelOptions, TrialOptions
+from seatrial.model.events import Notice
+from seatrial.model.job import AgentFiles, ModelOptions, TrialOptions
+from seatrial.tasks.layout import digest_folder
 from seatrial.trial.log import failed_record
 from tests.jobs.samples import FakeTrials, record_for
 
@@ -222,3 +228,186 @@ def test_what_a_killed_runner_left_is_swept_by_the_next(make_node, make_spec):
             return left.exists()
 
     assert within(run()) is False
+
+
+def happened(text: str) -> Happened:
+    return Happened(lease="1.add", notice=Notice(text))
+
+
+def texts(batch: list[tuple[bytes, bytes]]) -> list[str]:
+    return [news.notice.text for data, _ in batch if isinstance(news := read_news(data), Happened) and news.notice]
+
+
+def test_news_are_given_again_until_they_were_seen():
+    async def run():
+        box = Outbox()
+        box.post(happened("one"))
+        box.post(happened("two"))
+        lost, first = await box.collect(0, 10)
+        seen, second = await box.collect(0, 10)
+        box.post(happened("three"))
+        _, third = await box.collect(seen, 10)
+        return lost, texts(first), seen, texts(second), texts(third)
+
+    assert asyncio.run(run()) == (2, ["one", "two"], 2, ["one", "two"], ["three"])
+
+
+def test_who_asks_too_early_gets_the_next_at_once():
+    async def run():
+        box = Outbox()
+        asking = asyncio.ensure_future(box.collect(0, 60))
+        await asyncio.sleep(0)
+        box.post(happened("at last"))
+        return texts((await asking)[1])
+
+    assert asyncio.run(run()) == ["at last"]
+
+
+def test_what_is_only_shown_waits_for_what_matters():
+    async def run():
+        box = Outbox()
+        asking = asyncio.ensure_future(box.collect(0, 60))
+        box.mention(happened("starts"))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        early = asking.done()
+        box.post(happened("ends"))
+        return early, texts((await asking)[1])
+
+    assert asyncio.run(run()) == (False, ["starts", "ends"])
+
+
+def test_what_is_only_shown_is_not_kept_for_long():
+    async def run():
+        box = Outbox()
+        box.mention(happened("starts"))
+        seen, batch = await box.collect(0, 60)
+        return texts(batch), await box.collect(seen, 0.001)
+
+    assert asyncio.run(run()) == (["starts"], (1, []))
+
+
+def test_after_a_while_without_news_there_are_none():
+    assert asyncio.run(Outbox().collect(0, 0.001)) == (0, [])
+
+
+def test_one_message_holds_no_more_than_it_may():
+    async def run():
+        box = Outbox()
+        for number in range(10):
+            box.post(TrialEnded(lease=f"{number}.add"), bytes(PIECE_BYTES // 4))
+        seen = 0
+        sizes: list[int] = []
+        while len(sizes) < 10 and sum(sizes) < 10:
+            seen, batch = await box.collect(seen, 10)
+            assert sum(len(data) + len(archive) for data, archive in batch) <= PIECE_BYTES
+            sizes.append(len(batch))
+        return sizes
+
+    assert asyncio.run(run()) == [3, 3, 3, 1]
+
+
+ELSEWHERE = "/not/on/this/machine"
+
+
+@pytest.fixture
+def files(tmp_path: Path):
+    found = NodeFiles(tmp_path / "files")
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def task(make_task) -> FileNeed:
+    root = make_task("sort", files={"solution/solve.sh": "#!/bin/sh\n", ".git/HEAD": "ref\n"})
+    return FileNeed(kind="task", digest=digest_folder(root), path=str(root))
+
+
+def elsewhere(need: FileNeed) -> FileNeed:
+    return need.model_copy(update={"path": ELSEWHERE})
+
+
+def deliver(files: NodeFiles, need: FileNeed, size: int = 100) -> Path:
+    """What the coordinator does, in small pieces."""
+    with pack_need(need) as archive:
+        data = archive.read()
+    for offset in range(0, len(data), size):
+        files.receive(need.digest, offset, data[offset : offset + size])
+    return files.complete(elsewhere(need))
+
+
+def test_a_folder_at_the_same_path_is_not_copied(files, task):
+    assert files.find(task) == Path(task.path)
+
+
+def test_other_content_at_the_same_path_does_not_do(files, task):
+    Path(task.path, "instruction.md").write_text("Do something else.\n")
+    assert files.find(task) is None
+
+
+def test_a_task_arrives_in_pieces_and_stays(files, task, tmp_path):
+    assert files.find(elsewhere(task)) is None
+    arrived = deliver(files, task)
+    assert digest_folder(arrived) == task.digest
+    assert not (arrived / ".git").exists()
+    another_run = NodeFiles(tmp_path / "files")
+    assert another_run.find(elsewhere(task)) == arrived
+    another_run.close()
+
+
+@pytest.mark.parametrize("kind", ["folder", "file"])
+def test_an_agents_files_arrive(files, kind, tmp_path):
+    source = tmp_path / "mine" / "agent.py"
+    source.parent.mkdir()
+    source.write_text("print()\n")
+    locked = lock_files(AgentFiles(source=str(source if kind == "file" else source.parent)))
+    assert locked.digest
+    name = "agent.py" if kind == "file" else None
+    arrived = deliver(files, FileNeed(kind="agent", digest=locked.digest, path=locked.source, name=name))
+    assert (arrived if kind == "file" else arrived / "agent.py").read_text() == "print()\n"
+
+
+def test_a_file_that_options_name_arrives_under_its_name(files, tmp_path):
+    (tmp_path / "answers.jsonl").write_text("{}\n")
+    need = FileNeed(kind="file", digest=digest_of(b"{}\n"), path=str(tmp_path / "answers.jsonl"), name="answers.jsonl")
+    assert deliver(files, need).name == "answers.jsonl"
+
+
+def test_what_is_not_what_was_promised_is_refused_and_gone(files, task, tmp_path):
+    other = task.model_copy(update={"digest": "0" * 64})
+    with pytest.raises(SandboxError, match="other files arrived"):
+        deliver(files, other)
+    assert files.find(elsewhere(other)) is None
+    assert not (tmp_path / "files" / other.digest).exists()
+
+
+def test_two_runs_may_receive_the_same_at_once(files, task, tmp_path):
+    another_run = NodeFiles(tmp_path / "files")
+    with pack_need(task) as archive:
+        data = archive.read()
+    for each in (files, another_run):
+        each.receive(task.digest, 0, data)
+    assert files.complete(elsewhere(task)) == another_run.complete(elsewhere(task))
+    another_run.close()
+
+
+def test_a_piece_may_come_twice(files, task):
+    with pack_need(task) as archive:
+        data = archive.read()
+    for offset in (0, 50, 50, 100):
+        files.receive(task.digest, offset, data[offset : offset + 50] if offset < 100 else data[100:])
+    assert digest_folder(files.complete(elsewhere(task))) == task.digest
+
+
+def test_what_nobody_has_needed_for_long_goes(files, task):
+    arrived = deliver(files, task)
+    used = arrived.parent.stat().st_mtime
+    assert files.sweep(used + FORGOTTEN_SEC - 60) == []
+    assert files.sweep(used + FORGOTTEN_SEC + 60) == [task.digest]
+    assert not arrived.exists()
+
+
+def test_a_closed_one_leaves_only_what_is_complete(files, task, tmp_path):
+    files.receive(task.digest, 0, io.BytesIO(b"half").getvalue())
+    files.close()
+    assert list((tmp_path / "files").iterdir()) == []

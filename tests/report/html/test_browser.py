@@ -64,6 +64,7 @@ def write(folder: Path, name: str, *jobs: Any) -> Path:
     return file
 
 
+@pytest.mark.whole
 def test_numbers_lead_to_their_trials(browser, tmp_path):
     file = write(tmp_path, "report.html", sample_job())
     visit = Visit(browser, file)
@@ -100,6 +101,7 @@ def test_numbers_lead_to_their_trials(browser, tmp_path):
     assert (visit.troubles, visit.requests) == ([], [file.as_uri()])
 
 
+@pytest.mark.whole
 def test_links_of_several_jobs_and_of_rounded_rewards_reach_what_they_count(browser, tmp_path):
     thirds = [trial("t0", "a", 1 / 3, attempt) for attempt in (1, 2, 3)]
     thirds += [trial("t0", "b", float(attempt == 1), attempt) for attempt in (1, 2, 3)]
@@ -116,6 +118,7 @@ def test_links_of_several_jobs_and_of_rounded_rewards_reach_what_they_count(brow
         visit.wait_for(f"{found} of 10 trials")
 
 
+@pytest.mark.whole
 def test_light_dark_narrow_and_without_a_script(browser, tmp_path):
     file = write(tmp_path, "report.html", sample_job())
     light = Visit(browser, file, color_scheme="light")
@@ -148,6 +151,7 @@ CONTRASTS = """() => {
 }"""
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_number_of_the_heat_map_can_be_read(browser, tmp_path, scheme):
     rewards = [0.0, *(step / 9 - 0.05 for step in range(1, 10)), 1.0]
@@ -157,6 +161,7 @@ def test_every_number_of_the_heat_map_can_be_read(browser, tmp_path, scheme):
     assert [shade for shade, contrast in found if contrast < 4.5] == []
 
 
+@pytest.mark.whole
 def test_on_paper_no_table_is_cut_off_and_no_short_name_is_broken(browser, tmp_path):
     paper = Visit(browser, write(tmp_path, "report.html", sample_job()), viewport={"width": 720, "height": 1000})
     paper.page.emulate_media(media="print")
@@ -165,6 +170,7 @@ def test_on_paper_no_table_is_cut_off_and_no_short_name_is_broken(browser, tmp_p
     assert [names.nth(at).evaluate("link => link.getClientRects().length") for at in range(3)] == [1, 1, 1]
 
 
+@pytest.mark.whole
 def test_hostile_names_are_shown_and_do_nothing(browser, tmp_path):
     file = write(tmp_path, "report.html", hostile_job())
     visit = Visit(browser, file, viewport={"width": 360, "height": 700})

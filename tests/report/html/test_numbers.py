@@ -9,10 +9,8 @@ import pytest
 
 from seatrial.analysis.loaded import LoadedJob
 from seatrial.report.document import ReportDocument, make_document
-from seatrial.report.html.page import page_sections
-from seatrial.report.html.parts import PageCell, PageTable
-from seatrial.report.html.trial_data import trial_data
-from seatrial.report.html.trial_marks import marks_of, notes_of
+from seatrial.report.html.page import page_sections, trial_data
+from seatrial.report.html.parts import PageCell, PageTable, marks_of, notes_of
 from tests.analysis.memory_jobs import memory_job, trial
 from tests.report.sample_reports import sample_job
 from tests.review.journals import reviewed_job, said

@@ -9,11 +9,11 @@ import pytest
 
 from seatrial.errors import SandboxError
 from seatrial.model.record import LimitSpec
-from seatrial.sandbox.api import ExecSpec, Image, Sandbox, SandboxSpec
+from seatrial.sandbox.api import ExecSpec, Image, Sandbox, SandboxSpec, open_sandbox
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
-from seatrial.sandbox.session import open_sandbox
 from seatrial.sandbox.transfer import put_file
 from seatrial.testing.contract_base import new_mark
+from tests.conftest import sampled
 from tests.sandbox.embedded.support import (
     TIMEOUT_SEC,
     ask,
@@ -53,7 +53,7 @@ def left_over(backend: EmbeddedBackend, root: Path) -> list[str]:
     return [*files, *control_groups(mark)]
 
 
-@pytest.mark.parametrize("spec", [SandboxSpec(), LIMITED], ids=["plain", "limited"])
+@pytest.mark.parametrize("spec", sampled([SandboxSpec(), LIMITED]), ids=["plain", "limited"])
 def test_creating(mode, spec, tmp_path: Path):
     async def scene(backend):
         for turns in TURNS:
@@ -67,6 +67,7 @@ def test_creating(mode, spec, tmp_path: Path):
     run(scene, mode, tmp_path)
 
 
+@pytest.mark.whole
 def test_creating_many_at_once(mode, tmp_path: Path):
     async def scene(backend):
         tasks = [asyncio.ensure_future(backend.create(SandboxSpec())) for _ in range(20)]
@@ -82,7 +83,7 @@ def test_creating_many_at_once(mode, tmp_path: Path):
     run(scene, mode, tmp_path)
 
 
-@pytest.mark.parametrize("phase", ["agent", "verifier"])
+@pytest.mark.parametrize("phase", sampled(["agent", "verifier"]))
 def test_running_a_command(mode, phase, tmp_path: Path):
     async def scene(backend):
         async with open_sandbox(backend, SandboxSpec()) as sandbox:
@@ -112,6 +113,7 @@ def test_destroying(mode, tmp_path: Path):
     run(scene, mode, tmp_path)
 
 
+@pytest.mark.whole
 def test_destroying_while_commands_are_being_cancelled(mode, tmp_path: Path):
     """The orders to kill are still on their way then; they hit nobody, least of all the other sandboxes."""
 
@@ -159,6 +161,7 @@ def test_starting_and_leaving_a_backend(mode, tmp_path: Path):
         assert processes(str(tmp_path)) == [], turns
 
 
+@pytest.mark.whole
 def test_many_commands_with_long_environments_at_once(mode):
     """More than fits on the wire to the spawner: each waits for its turn, and none is forgotten."""
 

@@ -15,11 +15,10 @@ from typing import Any
 import pytest
 
 from seatrial.errors import SandboxError
-from seatrial.sandbox.api import ExecSpec, SandboxSpec
+from seatrial.sandbox.api import ExecSpec, SandboxSpec, open_sandbox
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
-from seatrial.sandbox.session import open_sandbox
 from seatrial.testing.contract import new_mark
-from tests.conftest import REPOSITORY
+from tests.conftest import REPOSITORY, sampled
 from tests.programs import has_program
 from tests.sandbox.embedded.support import (
     TIMEOUT_SEC,
@@ -107,7 +106,7 @@ def test_killing_our_process_ends_everything_and_the_next_start_clears_up(mode, 
 
 
 @in_both_modes
-@pytest.mark.parametrize("stage", [0, 1])
+@pytest.mark.parametrize("stage", sampled([0, 1]))
 def test_a_killed_spawner_is_replaced_and_nothing_of_it_is_left(mode, stage, tmp_path: Path):
     """Whoever waits for something gets an error; whoever comes later gets a sandbox of the new one."""
 
@@ -149,7 +148,7 @@ def test_killing_a_spawner_that_had_stopped_reading_wakes_whoever_waits_to_write
 
 
 @in_both_modes
-@pytest.mark.parametrize("which", ["outer", "inner"])
+@pytest.mark.parametrize("which", sampled(["outer", "inner"]))
 def test_killing_the_first_process_of_one_sandbox_harms_no_other(mode, which, tmp_path: Path):
     """As the kernel does when the machine is out of memory."""
 
@@ -174,6 +173,7 @@ def parent_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
+@pytest.mark.whole
 @in_both_modes
 def test_an_interrupt_while_sandboxes_come_and_go_leaves_nothing(mode, tmp_path: Path):
     """Ctrl-C: the process tidies up and ends by it."""
@@ -188,6 +188,7 @@ def test_an_interrupt_while_sandboxes_come_and_go_leaves_nothing(mode, tmp_path:
     assert leftovers(tmp_path, about["run"]) == []
 
 
+@pytest.mark.whole
 @in_both_modes
 def test_an_ended_process_leaves_no_more_than_a_killed_one(mode, tmp_path: Path):
     """SIGTERM, which Python does not turn into an exception."""
@@ -199,6 +200,7 @@ def test_an_ended_process_leaves_no_more_than_a_killed_one(mode, tmp_path: Path)
     assert leftovers(tmp_path, about["run"]) == []
 
 
+@pytest.mark.whole
 def test_processes_that_start_together_leave_each_other_alone(tmp_path: Path):
     """Each clears away what the dead have left, and nobody takes the others for dead."""
     command = [sys.executable, "-c", STARTS, str(tmp_path)]

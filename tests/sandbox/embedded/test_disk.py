@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from seatrial.errors import HostUnsupportedError, SandboxError
-from seatrial.sandbox.embedded import disk, disk_image
+from seatrial.sandbox.embedded import disk, home
 from seatrial.sandbox.embedded.disk import attach_loop
-from seatrial.sandbox.embedded.disk_image import MIB, choose, make_image
+from seatrial.sandbox.embedded.home import MIB, choose, make_image
 
 WAIT_SEC = 20
 CAN_MAKE = shutil.which("mkfs.ext4", path=f"{os.environ.get('PATH')}:/usr/sbin:/sbin") is not None
@@ -211,5 +211,5 @@ def test_a_loop_is_chosen_where_it_can_be_had_and_memory_only_as_far_as_it_goes(
         choose(2**40, root=False)
     if CAN_MOUNT:
         assert choose(2**40, root=True) == "loop"
-    monkeypatch.setattr(disk_image, "LOOP_CONTROL", "/nowhere")
+    monkeypatch.setattr(home, "LOOP_CONTROL", "/nowhere")
     assert choose(10, root=True) == "tmpfs"

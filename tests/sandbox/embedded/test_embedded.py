@@ -31,6 +31,7 @@ def is_static(program: str) -> bool:
     return 3 not in (struct.unpack_from("=I", data, first + index * size)[0] for index in range(count))
 
 
+@pytest.mark.whole
 @needs_root
 class TestShiftedIntoAUserNamespace(KeptBackendContract):
     def make_backend(self) -> SandboxBackend:
@@ -43,6 +44,7 @@ class TestAsRoot(KeptBackendContract):
         return EmbeddedBackend("root")
 
 
+@pytest.mark.whole
 @needs_root
 @pytest.mark.skipif(BUSYBOX is None or not is_static(BUSYBOX), reason="no static busybox: install busybox-static")
 class TestNothingButBusybox(KeptBackendContract):
@@ -103,6 +105,7 @@ def passed(output: str) -> int:
     return int(found[1]) if found else 0
 
 
+@pytest.mark.whole
 @needs_root
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(not shutil.which("newuidmap"), reason="no newuidmap: install uidmap")
@@ -111,6 +114,7 @@ def test_an_ordinary_user_with_a_range_of_ids_keeps_the_contract(user: tuple[str
     assert passed(output) > 40, output
 
 
+@pytest.mark.whole
 @needs_root
 @pytest.mark.timeout(300)
 def test_an_ordinary_user_with_one_id_keeps_the_contract(user: tuple[str, Path]) -> None:

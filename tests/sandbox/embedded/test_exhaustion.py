@@ -8,9 +8,9 @@ import pytest
 
 from seatrial.errors import SandboxError
 from seatrial.model.record import LimitSpec
-from seatrial.sandbox.api import ExecSpec, SandboxSpec
-from seatrial.sandbox.session import open_sandbox
+from seatrial.sandbox.api import ExecSpec, SandboxSpec, open_sandbox
 from seatrial.testing.contract import new_mark
+from tests.conftest import sampled
 from tests.sandbox.embedded.attacks import STOPPER
 from tests.sandbox.embedded.support import (
     PYTHON,
@@ -46,6 +46,7 @@ def within(**limits) -> SandboxSpec:
     return SandboxSpec(limits=LimitSpec.model_validate(limits))
 
 
+@pytest.mark.alone
 @in_both_modes
 def test_a_fork_bomb_stops_at_the_limit_and_ends_with_its_time(mode):
     async def attack(backend):
@@ -72,6 +73,7 @@ def test_too_much_memory_is_killed_and_counted(mode):
     run(attack, mode)
 
 
+@pytest.mark.alone
 @in_both_modes
 def test_many_small_processes_do_not_get_the_sandbox_itself_killed(mode):
     """The kernel ends the largest process first: that must never be one of ours."""
@@ -95,6 +97,7 @@ def test_many_small_processes_do_not_get_the_sandbox_itself_killed(mode):
     run(attack, mode)
 
 
+@pytest.mark.whole
 @in_both_modes
 @pytest.mark.parametrize("phase", ["agent", "verifier"])
 def test_shared_memory_is_bounded_and_counts_as_memory(mode, phase):
@@ -116,6 +119,7 @@ def test_shared_memory_is_bounded_and_counts_as_memory(mode, phase):
     run(attack, mode)
 
 
+@pytest.mark.whole
 @in_both_modes
 def test_disk_beyond_the_limit(mode):
     """Whatever folder it is written to, and however many files it takes."""
@@ -140,6 +144,7 @@ def test_disk_beyond_the_limit(mode):
     run(attack, mode)
 
 
+@pytest.mark.whole
 @in_both_modes
 def test_output_far_beyond_what_is_kept(mode, tmp_path: Path):
     async def attack(backend):
@@ -152,6 +157,7 @@ def test_output_far_beyond_what_is_kept(mode, tmp_path: Path):
     run(attack, mode)
 
 
+@pytest.mark.whole
 @in_both_modes
 def test_a_flood_from_a_process_left_behind_holds_up_nobody(mode):
     async def attack(backend):
@@ -164,7 +170,7 @@ def test_a_flood_from_a_process_left_behind_holds_up_nobody(mode):
 
 
 @in_both_modes
-@pytest.mark.parametrize("phase", ["agent", "verifier"])
+@pytest.mark.parametrize("phase", sampled(["agent", "verifier"]))
 def test_processes_that_ignore_everything_are_gone_after_their_time(mode, phase):
     async def attack(backend):
         mark = new_mark()
@@ -178,6 +184,7 @@ def test_processes_that_ignore_everything_are_gone_after_their_time(mode, phase)
     run(attack, mode)
 
 
+@pytest.mark.whole
 @in_both_modes
 def test_stopping_whoever_comes_to_kill_does_not_help(mode):
     async def attack(backend):
@@ -190,6 +197,7 @@ def test_stopping_whoever_comes_to_kill_does_not_help(mode):
     run(attack, mode)
 
 
+@pytest.mark.whole
 @in_both_modes
 def test_stopping_the_next_command_does_not_stop_its_clock(mode):
     """The time of a command counts from the moment it was asked for, also while it is on its way in."""
@@ -210,6 +218,7 @@ def test_stopping_the_next_command_does_not_stop_its_clock(mode):
     run(attack, mode)
 
 
+@pytest.mark.whole
 @in_both_modes
 def test_commands_that_start_while_all_are_killed_hold_up_nobody(mode):
     """Each of them ends, by the signal or before it began; a call that kills comes back in any case."""
@@ -232,6 +241,7 @@ def test_commands_that_start_while_all_are_killed_hold_up_nobody(mode):
     run(attack, mode)
 
 
+@pytest.mark.whole
 @in_both_modes
 def test_ending_the_verifier_leaves_the_agent_s_place_usable(mode):
     async def attack(backend):
@@ -249,6 +259,7 @@ def test_ending_the_verifier_leaves_the_agent_s_place_usable(mode):
     run(attack, mode)
 
 
+@pytest.mark.whole
 def test_what_there_is_only_so_much_of_per_user_is_not_taken_from_others():
     """Inotify instances, for one: the kernel counts them by user, and by whoever made the user's namespace."""
     take = """if 1:

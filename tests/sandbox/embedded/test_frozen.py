@@ -6,18 +6,10 @@ from pathlib import Path
 import pytest
 
 from seatrial.model.record import FileChanges, LimitSpec
-from seatrial.sandbox.api import AS_COPIED, HOST_IMAGE, Curation, Image, Sandbox, SandboxSpec, SystemCopy
-from seatrial.sandbox.session import open_sandbox
+from seatrial.sandbox.api import AS_COPIED, HOST_IMAGE, Curation, Image, Sandbox, SandboxSpec, SystemCopy, open_sandbox
 from seatrial.sandbox.transfer import put_file
-from tests.sandbox.embedded.support import (
-    ask,
-    in_both_modes,
-    needs_python,
-    needs_root,
-    python,
-    run,
-    shell,
-)
+from tests.conftest import sampled
+from tests.sandbox.embedded.support import ask, in_both_modes, needs_python, needs_root, python, run, shell
 
 pytestmark = [needs_root, needs_python, in_both_modes]
 
@@ -71,7 +63,7 @@ def play(mode, scene, spec: SandboxSpec = SandboxSpec(), root: Path | None = Non
     run(work, mode, root)
 
 
-@pytest.mark.parametrize("disk", DISKS)
+@pytest.mark.parametrize("disk", sampled(DISKS))
 def test_what_the_agent_did_before_is_seen_and_what_it_does_after_is_not(mode, image, disk):
     async def scene(sandbox):
         await ask(sandbox, shell("mkdir -p /usr/local/bin /opt/tool; echo before | tee /usr/local/bin/x >/opt/tool/y"))
@@ -125,6 +117,7 @@ def test_what_the_verifier_writes_to_the_system_is_its_own(mode, image):
     play(mode, scene, SandboxSpec(image))
 
 
+@pytest.mark.whole
 def test_what_the_agent_removed_is_gone_and_stays_so(mode, image):
     folder, whole = ("/usr/share/thing", "/usr/share/thing") if image.layers else ("/usr/share/doc", "/usr/share/man")
 
@@ -168,7 +161,7 @@ def test_owners_modes_and_links_are_kept(mode, image):
     play(mode, scene, SandboxSpec(image))
 
 
-@pytest.mark.parametrize("workdir", ["/usr/src/app", "/opt", "/root", "/root/.work", "/var/lib/dpkg/app"])
+@pytest.mark.parametrize("workdir", sampled(["/usr/src/app", "/opt", "/root", "/root/.work", "/var/lib/dpkg/app"]))
 def test_the_task_s_own_folder_is_shared_wherever_it_is(mode, image, workdir):
     async def scene(sandbox):
         await ask(sandbox, shell("echo before >x"))
@@ -239,7 +232,7 @@ def test_a_link_of_the_setup_is_nobody_s_change(mode):
     play(mode, scene)
 
 
-@pytest.mark.parametrize("disk", DISKS)
+@pytest.mark.parametrize("disk", sampled(DISKS))
 def test_what_the_verifier_does_to_its_copy_leaves_the_agent_s_files_alone(mode, image, disk):
     """Also where nothing was running, so that a copy is but a second name of the same file."""
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from seatrial.sandbox.api import ExecSpec
+from tests.conftest import sampled
 from tests.sandbox.embedded.support import MODES, Box, children, descriptors, needs_python, needs_root, open_box, python
 from tests.sandbox.embedded.support import shell as sh
 
@@ -72,7 +73,7 @@ def private_files(secret) -> bytes:
     return subprocess.check_output(["find", *folders, "-xdev", "-type", "f", "!", "-perm", "-004", "-print0"])
 
 
-@pytest.fixture(scope="module", params=MODES)
+@pytest.fixture(scope="module", params=sampled(MODES))
 def box(request, secret, private_files) -> Iterator[Box]:
     with open_box(request.param) as opened:
         yield opened

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from seatrial.model.record import LimitSpec
-from seatrial.sandbox.api import ExecSpec, Phase, SandboxSpec
-from seatrial.sandbox.session import open_sandbox
+from seatrial.sandbox.api import ExecSpec, Phase, SandboxSpec, open_sandbox
 from seatrial.sandbox.transfer import get_file, put_file
 from tests.sandbox.embedded.support import (
     children,
@@ -54,6 +53,7 @@ def state_of(mark: str) -> dict[str, object]:
     }
 
 
+@pytest.mark.alone
 @pytest.mark.timeout(200)
 def test_hundreds_of_sandboxes_leak_nothing(tmp_path: Path):
     async def scene(backend):
@@ -80,6 +80,7 @@ def test_hundreds_of_sandboxes_leak_nothing(tmp_path: Path):
     assert control_groups(mark) == []
 
 
+@pytest.mark.alone
 def test_sandboxes_side_by_side_hold_nothing_of_each_other(tmp_path: Path):
     """However many there are, each one's first processes have none of the others' files open."""
 

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from seatrial.sandbox.api import Curation, Sandbox, SandboxSpec, SystemCopy
+import pytest
+
+from seatrial.sandbox.api import Curation, Sandbox, SandboxSpec, SystemCopy, open_sandbox
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
-from seatrial.sandbox.embedded.requests import Mode
+from seatrial.sandbox.embedded.protocol import Mode
 from seatrial.sandbox.opens import Opened, Opens, Watched, opened, place_watches, reading_opens
-from seatrial.sandbox.session import open_sandbox
 from tests.sandbox.embedded.support import PYTHON, ask, in_both_modes, needs_python, needs_root, run, shell
 
 pytestmark = needs_root
@@ -101,6 +102,7 @@ def test_files_are_watched_as_a_verifier_with_a_system_of_its_own_sees_them(mode
     run(work, mode)
 
 
+@pytest.mark.whole
 def test_of_thousands_of_files_those_that_are_opened_are_seen() -> None:
     async def work(backend: EmbeddedBackend) -> None:
         async with open_sandbox(backend, SandboxSpec()) as sandbox:

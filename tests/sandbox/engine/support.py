@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 
 from seatrial.sandbox.api import ExecSpec, Image, Sandbox, SandboxSpec
 from seatrial.sandbox.engine.backend import EngineBackend
-from seatrial.sandbox.engine.client import EngineClient
-from seatrial.sandbox.engine.endpoint import Engine
+from seatrial.sandbox.engine.client import Engine, EngineClient
 from tests.docker_daemon import IMAGE, engine_endpoint
 from tests.trial.support import Desk
 

@@ -8,7 +8,7 @@ import pytest
 
 from seatrial.sandbox.api import Image, SandboxBackend, SandboxSpec
 from seatrial.sandbox.engine.backend import EngineBackend
-from seatrial.sandbox.engine.endpoint import Engine
+from seatrial.sandbox.engine.client import Engine
 from tests.docker_daemon import busybox_archive, engine_endpoint, needs
 from tests.sandbox.kept_backend import KeptBackendContract
 

@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from seatrial.images.engine_source import EngineSource
-from seatrial.images.resolver import ImageResolver, unheard
+from seatrial.images.resolver import ImageResolver
+from seatrial.images.sources import EngineSource
+from seatrial.model.events import unobserved
 from seatrial.sandbox.engine.backend import EngineBackend
-from seatrial.sandbox.engine.leftovers import RUN
+from seatrial.sandbox.engine.container import RUN
 from tests.attacks.attack import Attack, plant, program
 from tests.docker_daemon import IMAGE, needs
 from tests.sandbox.engine.support import with_label
@@ -46,7 +47,7 @@ def play(desk: Desk, agent: str, dockerfile: str = DOCKERFILE) -> Ran:
     assert isinstance(desk.backend, EngineBackend)
     files = {"environment/Dockerfile": dockerfile, "tests/test.sh": LOOK}
     spec = trial_spec(write_task(desk.new_folder() / "task", files=files), agent)
-    images = ImageResolver(EngineSource(desk.backend.client), unheard)
+    images = ImageResolver(EngineSource(desk.backend.client), unobserved)
     options = spec.options.model_copy(update={"image": "auto"})
     ran = desk.run_spec(replace(spec, options=options), images=images)
     desk.wait(images.close())

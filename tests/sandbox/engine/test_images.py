@@ -12,10 +12,18 @@ import pytest
 from seatrial.errors import SandboxError
 from seatrial.images.archives import load_images
 from seatrial.images.store import open_store
-from seatrial.sandbox.api import Image, ImageConfig, SandboxSpec
-from seatrial.sandbox.engine.images import DaemonBuildSpec, Progress, build, inspect, pull, save, split_reference
-from seatrial.sandbox.engine.layers import identify, pack_layer
-from seatrial.sandbox.session import open_sandbox
+from seatrial.sandbox.api import Image, ImageConfig, SandboxSpec, open_sandbox
+from seatrial.sandbox.engine.images import (
+    DaemonBuildSpec,
+    Progress,
+    build,
+    identify,
+    inspect,
+    pack_layer,
+    pull,
+    save,
+    split_reference,
+)
 from tests.docker_daemon import IMAGE, busybox_archive, needs
 from tests.sandbox.embedded.support import needs_root
 from tests.sandbox.engine.support import ask_daemon, run, sh

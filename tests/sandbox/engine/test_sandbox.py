@@ -7,10 +7,19 @@ import pytest
 
 from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.model.record import LimitSpec
-from seatrial.sandbox.api import Copyable, Curation, ExecSpec, Image, ImageConfig, Network, Sandbox, SystemCopy
+from seatrial.sandbox.api import (
+    Copyable,
+    Curation,
+    ExecSpec,
+    Image,
+    ImageConfig,
+    Network,
+    Sandbox,
+    SystemCopy,
+    open_sandbox,
+)
 from seatrial.sandbox.engine.client import EngineClient
 from seatrial.sandbox.engine.command import run_tool
-from seatrial.sandbox.session import open_sandbox
 from seatrial.sandbox.transfer import get_file, pack_files, put_file, put_files
 from tests.docker_daemon import needs
 from tests.sandbox.engine.support import SPEC, run, sh

@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from seatrial.sandbox.api import ExecSpec
+from seatrial.sandbox.api import ExecSpec, open_sandbox
 from seatrial.sandbox.engine import survivors
 from seatrial.sandbox.engine.survivors import FoundProcesses, Process, names, row, sort_out
 from seatrial.sandbox.process_names import NO_NAME, RESTLESS
-from seatrial.sandbox.session import open_sandbox
 from seatrial.sandbox.transfer import put_file
 from tests.docker_daemon import needs
 from tests.sandbox.engine.support import SPEC, run

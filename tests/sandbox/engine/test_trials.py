@@ -11,14 +11,14 @@ import pytest
 
 from seatrial.agents.files import lock_files
 from seatrial.gateway.access import ModelAccess
-from seatrial.gateway.pricing import PriceTable
+from seatrial.gateway.prices import PriceTable
 from seatrial.gateway.session import SessionOptions
 from seatrial.gateway.upstreams.scripted import ScriptedModel
-from seatrial.images.engine_source import EngineSource
 from seatrial.images.resolver import ImageResolver
+from seatrial.images.sources import EngineSource
 from seatrial.model.job import AgentFiles
 from seatrial.sandbox.engine.backend import EngineBackend
-from seatrial.sandbox.engine.endpoint import Engine
+from seatrial.sandbox.engine.client import Engine
 from tests.attacks.attack import program
 from tests.attacks.classic import PLANTED
 from tests.docker_daemon import IMAGE, busybox_archive, needs

@@ -5,7 +5,7 @@ import sys
 
 from seatrial.sandbox.api import ExecSpec, Image, SandboxSpec
 from seatrial.sandbox.engine.backend import EngineBackend
-from seatrial.sandbox.engine.endpoint import Endpoint, Engine
+from seatrial.sandbox.engine.client import Endpoint, Engine
 
 
 async def main(engine: Engine, socket: str, image: str) -> None:

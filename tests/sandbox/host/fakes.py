@@ -6,7 +6,7 @@ from typing import Any
 
 from seatrial.model.record import FileChanges, LimitSpec, ResourceUse
 from seatrial.sandbox.host import watch as watch_module
-from seatrial.sandbox.host.shortage import Gauge, Resource, Shortage
+from seatrial.sandbox.host.disks import Gauge, Resource, Shortage
 from seatrial.sandbox.host.watch import HostWatch
 
 CAPACITY = 1000

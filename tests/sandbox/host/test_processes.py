@@ -2,8 +2,8 @@
 
 import pytest
 
-from seatrial.sandbox.host.processes import HostProcesses, can_start
-from seatrial.sandbox.own_groups import OwnGroup
+from seatrial.sandbox.host.gauges import HostProcesses, can_start
+from seatrial.sandbox.processor import OwnGroup
 from tests.sandbox.host.fakes import found_by
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import zstandard
 
-from seatrial.model.agent import AgentResult
 from seatrial.model.base import to_json
 from seatrial.model.evaluation import ConfidenceMetadata, ErrorSource, ErrorTag, EvaluationResult, ValidityCheck
 from seatrial.model.job import AgentOptions, JobFile, JobSpec, LockedTask, TaskLabels
 from seatrial.model.record import (
     AgentRef,
+    AgentResult,
     ArtifactRecord,
     FileChanges,
     ModelUsage,
@@ -24,7 +24,7 @@ from seatrial.model.record import (
     VerifierRun,
 )
 from seatrial.store.job_store import JobStore
-from seatrial.tasks.digest import digest_folder
+from seatrial.tasks.layout import digest_folder
 from seatrial.trial.snapshot import ARCHIVE
 from tests.jobs.samples import NOON, evaluation, record
 from tests.review.journals import said

@@ -1,16 +1,21 @@
 """What the page of a review asks for and says, over HTTP, by one reviewer and by several at once."""
 
 import asyncio
+import json
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from aiohttp.streams import StreamReader
+from aiohttp.test_utils import make_mocked_request
 
-from seatrial.model.annotation import Judgment
-from seatrial.review.states import review_of
+from seatrial.model.evaluation import Judgment
+from seatrial.review.verdicts import GivenVerdict, review_of
 from seatrial.store.job_store import JobStore
+from seatrial.view.review.api import given_in
 from tests.review.journals import said
 from tests.view.review.marked import many_trials
 from tests.view.review.reviewing import ENTRY, Reviewer
@@ -301,3 +306,19 @@ def test_times_beyond_all_numbers_are_still_numbers(tmp_path):
         return float((await reviewer.get("queue"))["seconds"])
 
     assert review(store.path, act) == 1e9
+
+
+def test_what_arrives_in_pieces_is_put_together():
+    text = json.dumps({"id": ENTRY, "reviewer": "ada", "judgment": "pass", "notes": "x" * 100}).encode()
+
+    async def receive() -> GivenVerdict:
+        arriving = StreamReader(Mock(), 2**16, loop=asyncio.get_running_loop())
+        request = make_mocked_request("POST", "/", payload=arriving)
+        arriving.feed_data(text[:20])
+        reading = asyncio.ensure_future(given_in(request, GivenVerdict))
+        await asyncio.sleep(0)  # until it has read what there is
+        arriving.feed_data(text[20:])
+        arriving.feed_eof()
+        return await reading
+
+    assert asyncio.run(receive()).notes == "x" * 100

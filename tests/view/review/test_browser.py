@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from tests.report.html.test_browser import browser as browser  # noqa: PLC0414 - the fixture
 from tests.view.review.marked import many_trials
 
 KEYS = {"1": "pass", "2": "fail", "3": "defer"}
@@ -123,6 +122,7 @@ def lines(folder: Path, reviewer: str) -> list[dict[str, Any]]:
     return [line for line in read if (line.get("annotation") or line["retraction"])["reviewer_id"] == reviewer]
 
 
+@pytest.mark.whole
 def test_fifty_items_by_keys_alone_beside_somebody_else_and_the_viewer_dies(browser, server, tmp_path):
     ada, bob = Reviewer(browser, server, "Ada"), Reviewer(browser, server, "Bob")
     for number in range(20):
@@ -164,6 +164,7 @@ def test_fifty_items_by_keys_alone_beside_somebody_else_and_the_viewer_dies(brow
     assert "blind" not in again
 
 
+@pytest.mark.whole
 def test_who_looked_is_not_blind_after_a_restart_and_who_takes_over_is(browser, server, tmp_path):
     ada = Reviewer(browser, server, "Ada")
     page = ada.page
@@ -188,6 +189,7 @@ def test_who_looked_is_not_blind_after_a_restart_and_who_takes_over_is(browser, 
     assert "blind" not in line
 
 
+@pytest.mark.whole
 def test_escape_leaves_nobody_without_a_name_and_an_undo_says_that_it_is_done(browser, server):
     context = browser.new_context()
     page = context.new_page()
@@ -211,6 +213,7 @@ def test_escape_leaves_nobody_without_a_name_and_an_undo_says_that_it_is_done(br
     page.locator("#who").wait_for(state="hidden")
 
 
+@pytest.mark.whole
 def test_who_takes_over_in_another_tab_says_nothing_in_the_name_of_whoever_sits_at_this_one(browser, server, tmp_path):
     ada = Reviewer(browser, server, "Ada")
     other = ada.context.new_page()

@@ -3,9 +3,10 @@
 import shutil
 
 from seatrial.view.library import Library
-from seatrial.view.review.desk import Desks
+from seatrial.view.review.desk import Desks, Material, material_of
+from tests.jobs.samples import evaluation, record
 from tests.review.journals import said
-from tests.view.review.marked import many_trials
+from tests.view.review.marked import GOLDEN, OUTPUT, add_trial, make_job, many_trials, write_task
 
 
 def test_copies_of_a_job_beside_each_other_are_reviewed_each_on_its_own(tmp_path):
@@ -19,3 +20,21 @@ def test_copies_of_a_job_beside_each_other_are_reviewed_each_on_its_own(tmp_path
     ]
     found["copy"].job.store.add_reviews(said("beam.noop.1", "ada", "pass"))
     assert store.reviews() == {}
+
+
+def material(tmp_path, left: dict[str, bytes]) -> Material:
+    """That of the only trial of a job, which left these files."""
+    store = make_job(tmp_path / "job", write_task(tmp_path / "tasks", "beam"))
+    add_trial(store, record("beam", 1, evaluation=evaluation(1.0)), left)
+    library, desks = Library([store.path]), Desks()
+    desk = desks.open(library, desks.key_of(library, "job"))
+    return material_of(desk, next(iter(desk.trials)))
+
+
+def test_the_output_comes_first_and_once_wherever_it_is_among_the_changes(tmp_path):
+    found = material(tmp_path, {"/workspace/a.txt": b"a", OUTPUT: GOLDEN.encode(), "/workspace/z.txt": b"z"})
+    names = [(file.name, file.role) for file in found.item.files]
+    assert names == [(OUTPUT, "output"), ("/workspace/a.txt", "added"), ("/workspace/z.txt", "added")]
+    content = found.content(0)
+    assert content
+    assert content.head == GOLDEN.encode()

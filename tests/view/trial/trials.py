@@ -13,11 +13,11 @@ from seatrial.model.job import AgentOptions, JobFile, LockedTask
 from seatrial.model.record import TrialRecord
 from seatrial.model.trace import ModelCall, TokenUsage
 from seatrial.store.job_store import JobStore
-from seatrial.tasks.digest import digest_folder
+from seatrial.tasks.layout import digest_folder
+from seatrial.view.access import ViewSettings
 from seatrial.view.app import Viewer
+from seatrial.view.opened import OpenedTrial, open_trial
 from seatrial.view.pages.trial import trial_page
-from seatrial.view.settings import ViewSettings
-from seatrial.view.trial.opened import OpenedTrial, open_trial
 from tests.jobs.samples import NOON, job_spec
 
 TRIAL = "add.noop.1"

@@ -3,23 +3,92 @@
 Few attempts prove little, so every finding rests on intervals: it is told only where chance does not explain it.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
+from pathlib import Path
 from statistics import fmean
 
 from seatrial.check.cases import Case, CaseVerdict, CheckResult, Subject
-from seatrial.check.conclusion import concluded, skipped
-from seatrial.check.past_runs import PastAttempt, PastRuns, rewards
+from seatrial.check.judging import concluded, skipped
 from seatrial.model.check import CheckFinding, CheckId, Weight
-from seatrial.stats.intervals import wilson
-from seatrial.tasks.digest import digest_folder
+from seatrial.model.outcome import SCORED_OUTCOMES, Outcome
+from seatrial.model.record import NEVER_RAN
+from seatrial.stats.estimates import wilson
+from seatrial.store.job_store import JobStore
+from seatrial.tasks.layout import digest_folder
 
 _ENOUGH = 8
 _ENOUGH_EACH = 5
 _ENOUGH_AGENTS = 2
 _CAPABLE = 0.2
+
+
+# Past runs: every attempt of a real agent, by the content of its task.
+
+_NOT_REAL = frozenset({"oracle", "noop"})
+
+
+@dataclass(frozen=True, slots=True)
+class PastAttempt:
+    """One attempt of an agent at a task, which is known by its digest."""
+
+    task: str
+    agent: str
+    outcome: Outcome
+    reward: float | None
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether it was really judged."""
+        return self.outcome in SCORED_OUTCOMES and self.reward is not None
+
+
+@dataclass(frozen=True, slots=True)
+class PastRuns:
+    """The attempts of some jobs, by the digests of their tasks; `jobs` is how a user calls them."""
+
+    attempts: Mapping[str, Sequence[PastAttempt]]
+    jobs: tuple[str, ...] = ()
+
+    def at(self, task: str) -> Sequence[PastAttempt]:
+        """The attempts at exactly this content of a task."""
+        return self.attempts.get(task, ())
+
+    def rewards_elsewhere(self, task: str, agent: str) -> list[float]:
+        """What an agent got for all other tasks."""
+        others = (each for digest, attempts in self.attempts.items() if digest != task for each in attempts)
+        return rewards(each for each in others if each.agent == agent)
+
+
+def rewards(attempts: Iterable[PastAttempt]) -> list[float]:
+    return [each.reward for each in attempts if each.is_scored and each.reward is not None]
+
+
+def collect(attempts: Iterable[PastAttempt], jobs: Sequence[str] = ()) -> PastRuns:
+    found: dict[str, list[PastAttempt]] = defaultdict(list)
+    for attempt in attempts:
+        found[attempt.task].append(attempt)
+    return PastRuns(found, tuple(jobs))
+
+
+def read_runs(folders: Sequence[Path]) -> PastRuns:
+    """The attempts that are stored in the folders of some jobs. Raises JobError where one is no job."""
+    stores = [JobStore.open(folder) for folder in folders]
+    return collect((each for store in stores for each in _attempts(store)), [str(folder) for folder in folders])
+
+
+def _attempts(store: JobStore) -> Iterator[PastAttempt]:
+    """All attempts of a job, without those of the solution, of nobody, and of agents that never really ran."""
+    digests = {task.id: task.digest for task in store.file.tasks}
+    unreal = {agent.title for agent in store.file.spec.agents if agent.name in _NOT_REAL}
+    for entry in store.entries():
+        if entry.agent not in unreal and entry.task_id in digests and not NEVER_RAN & set(entry.warnings):
+            yield PastAttempt(digests[entry.task_id], entry.agent, entry.outcome, entry.reward)
+
+
+# The check.
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +111,12 @@ class AfterRuns:
             return skipped(self.CHECK, "none of the runs has an attempt at this task as it is now")
         scored = rewards(attempts)
         figures = {"attempts": len(attempts), "scored": len(scored), "mean": fmean(scored) if scored else None}
-        found = [_finding(subject, self.runs, each) for each in odd_things(digest, self.runs)]
+        found = [_finding(subject, self.runs, each) for each in anomalies(digest, self.runs)]
         return concluded(self.CHECK, found, figures)
 
 
 @dataclass(frozen=True, slots=True)
-class OddThing:
+class Anomaly:
     """Something that runs say about a task, and what to do about it."""
 
     code: str
@@ -56,7 +125,7 @@ class OddThing:
     fix: str
 
 
-def odd_things(task: str, runs: PastRuns) -> Iterator[OddThing]:
+def anomalies(task: str, runs: PastRuns) -> Iterator[Anomaly]:
     """Everything about the attempts at a task that chance does not explain."""
     attempts = runs.at(task)
     yield from _no_verdicts(attempts)
@@ -64,15 +133,15 @@ def odd_things(task: str, runs: PastRuns) -> Iterator[OddThing]:
     yield from _upside_down(task, runs)
 
 
-def _no_verdicts(attempts: Sequence[PastAttempt]) -> Iterator[OddThing]:
+def _no_verdicts(attempts: Sequence[PastAttempt]) -> Iterator[Anomaly]:
     ran = [each for each in attempts if each.is_scored or each.outcome == "verifier_error"]
     silent = sum(each.outcome == "verifier_error" for each in ran)
     if len(ran) >= _ENOUGH_EACH and 2 * silent > len(ran) and wilson(silent / len(ran), len(ran))[0] > 0.25:
         message = f"{silent} of {len(ran)} attempts ended without a verdict"
-        yield OddThing("no-verdicts", "major", message, "look at the verifier's output in one of them")
+        yield Anomaly("no-verdicts", "major", message, "look at the verifier's output in one of them")
 
 
-def _always_the_same(task: str, runs: PastRuns) -> Iterator[OddThing]:
+def _always_the_same(task: str, runs: PastRuns) -> Iterator[Anomaly]:
     scored = rewards(runs.at(task))
     agents = {each.agent for each in runs.at(task) if each.is_scored}
     if len(scored) < _ENOUGH or len(agents) < _ENOUGH_AGENTS:
@@ -86,17 +155,17 @@ def _always_the_same(task: str, runs: PastRuns) -> Iterator[OddThing]:
         best = max(able, key=lambda name: _mean(runs.rewards_elsewhere(task, name)))
         elsewhere = _mean(runs.rewards_elsewhere(task, best))
         message = f"{who} got 0 (at most {high:.0%} would pass), though {best} has a mean of {elsewhere:.2f} elsewhere"
-        yield OddThing("always-zero", "minor", message, "see whether what they left is wrong, or only judged so")
+        yield Anomaly("always-zero", "minor", message, "see whether what they left is wrong, or only judged so")
     elif min(scored) == 1.0:
         message = f"{who} got 1 (at least {low:.0%} would pass): the task tells no agents apart"
-        yield OddThing("always-one", "note", message, "see whether a wrong answer would pass too")
+        yield Anomaly("always-one", "note", message, "see whether a wrong answer would pass too")
 
 
 def _mean(values: Sequence[float]) -> float:
     return fmean(values) if values else 0.0
 
 
-def _upside_down(task: str, runs: PastRuns) -> Iterator[OddThing]:
+def _upside_down(task: str, runs: PastRuns) -> Iterator[Anomaly]:
     """A pair of agents that is the other way round than everywhere else; the clearest one."""
     counts = Counter(each.agent for each in runs.at(task) if each.is_scored)
     names = sorted(name for name, count in counts.items() if count >= _ENOUGH_EACH)
@@ -108,7 +177,7 @@ def _upside_down(task: str, runs: PastRuns) -> Iterator[OddThing]:
             f"{weak} gets {here[weak]:.2f} and {strong} {here[strong]:.2f} here; elsewhere it is "
             f"{elsewhere[0]:.2f} to {elsewhere[1]:.2f}"
         )
-        yield OddThing("weak-beats-strong", "minor", message, "see what the better one does here that is judged wrong")
+        yield Anomaly("weak-beats-strong", "minor", message, "see what the better one does here that is judged wrong")
 
 
 def _is_upside_down(task: str, runs: PastRuns, weak: str, strong: str) -> bool:
@@ -125,13 +194,13 @@ def _is_above(high: Sequence[float], low: Sequence[float]) -> bool:
     return wilson(fmean(high), len(high))[0] > wilson(fmean(low), len(low))[1]
 
 
-def _finding(subject: Subject, runs: PastRuns, odd: OddThing) -> CheckFinding:
+def _finding(subject: Subject, runs: PastRuns, anomaly: Anomaly) -> CheckFinding:
     jobs = [word for job in runs.jobs for word in ("--runs", job)]
     return CheckFinding(
         check="V12",
-        code=odd.code,
-        weight=odd.weight,
-        message=odd.message,
-        fix=odd.fix,
+        code=anomaly.code,
+        weight=anomaly.weight,
+        message=anomaly.message,
+        fix=anomaly.fix,
         reproduce=subject.check_again("--only", "V12", *jobs),
     )

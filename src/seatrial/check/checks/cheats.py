@@ -8,14 +8,21 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from seatrial.check.answers.stand_in import output_path, stand_in
 from seatrial.check.cases import UNTOUCHED, AcceptedAnswer, Case, CaseVerdict, CheckResult, Subject, case_id
-from seatrial.check.conclusion import concluded, skipped
-from seatrial.check.tricks.cheat_commands import Cheat, planting_cheats
-from seatrial.check.tricks.cheat_searches import names_in, search_by_content, search_by_name, search_git
-from seatrial.check.tricks.code_cheats import code_cheats
+from seatrial.check.cheats import (
+    Cheat,
+    code_cheats,
+    names_in,
+    planting_cheats,
+    search_by_content,
+    search_by_name,
+    search_git,
+)
+from seatrial.check.chosen import output_path, stand_in
+from seatrial.check.judging import concluded, skipped
 from seatrial.model.base import JsonObject
 from seatrial.model.check import CheckFinding, CheckId, Weight
+from seatrial.model.outcome import has_passed
 from seatrial.model.output import format_of
 from seatrial.trial.end_state import Edit
 
@@ -55,7 +62,7 @@ def findings(subject: Subject, verdicts: Mapping[str, CaseVerdict]) -> CheckResu
         return skipped(
             CHECK, "what a wrong answer is worth could not be found out, so there is nothing to compare with"
         )
-    if baseline >= subject.pass_threshold:
+    if has_passed(baseline, subject.pass_threshold):
         return skipped(CHECK, "doing nothing passes already, so there is nothing to cheat for")
     tricks = [trick for trick in _tricks(subject) if trick.case.id in verdicts]
     paying = [trick for trick in tricks if (verdicts[trick.case.id].reward or 0.0) > baseline + _SLACK]

@@ -6,15 +6,16 @@ It looks at verdicts on states that are there anyway, at one more on an output t
 import re
 from collections.abc import Iterator, Mapping
 
-from seatrial.check.answers.stand_in import output_path
 from seatrial.check.cases import ORACLE, UNTOUCHED, Case, CaseVerdict, CheckResult, Subject, case_id
-from seatrial.check.conclusion import concluded, finding_of
+from seatrial.check.chosen import output_path
+from seatrial.check.judging import concluded, finding_of
 from seatrial.model.base import JsonObject
 from seatrial.model.check import CheckFinding, CheckId, Weight
-from seatrial.model.config import VerifierPhaseSpec
+from seatrial.model.outcome import has_passed
+from seatrial.model.task import VerifierPhaseSpec
 from seatrial.tasks.lint import lint
 from seatrial.trial.end_state import Edit
-from seatrial.verify.system.verifier_needs import find_needs
+from seatrial.verify.facts import find_needs
 
 CHECK: CheckId = "V10"
 TITLE = "contract"
@@ -44,7 +45,6 @@ def cases(subject: Subject) -> Iterator[Case]:
 
 
 def findings(subject: Subject, verdicts: Mapping[str, CaseVerdict]) -> CheckResult:
-    """What of the contract is not kept."""
     judged = {**subject.states, **{case: verdict for case, verdict in verdicts.items() if case == _JUNK}}
     found = [*_silences(subject, judged), *_faults(subject, judged), *_time(subject, judged), *_network(subject)]
     return concluded(CHECK, found, _figures(subject, judged))
@@ -121,7 +121,6 @@ def _time(subject: Subject, judged: Mapping[str, CaseVerdict]) -> Iterator[Check
 
 
 def _network(subject: Subject) -> Iterator[CheckFinding]:
-    """What the verifier fetches while it judges."""
     scripts = {path: content.decode("utf-8", "replace") for path, content in subject.tests.items()}
     shell = [text for path, text in scripts.items() if path.endswith(".sh")]
     hosts = {host for text in shell for host in _FETCH.findall(text) if not _OWN.match(host)}
@@ -151,7 +150,7 @@ _COMMENT = re.compile(r"^\s*#.*$", re.MULTILINE)
 def _passes(subject: Subject) -> bool:
     """Whether something passes as things are, so that whatever is fetched is not needed."""
     rewards = [verdict.reward for verdict in subject.states.values() if verdict.reward is not None]
-    return any(reward >= subject.pass_threshold for reward in rewards)
+    return any(has_passed(reward, subject.pass_threshold) for reward in rewards)
 
 
 def _finding(subject: Subject, name: str, weight: Weight, message: str, fix: str, case: str | None) -> CheckFinding:

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from seatrial.check.cases import ORACLE, UNTOUCHED, Case, CaseVerdict, CheckResult, Subject, case_id
-from seatrial.check.conditions.varied import ALL_TOGETHER, CONTROL, NETWORK, NOT_VARIED, ONE_BY_ONE, Condition
+from seatrial.check.conditions import ALL_TOGETHER, CONTROL, NETWORK, NOT_VARIED, ONE_BY_ONE, Condition
 from seatrial.model.base import JsonObject
 from seatrial.model.check import CheckFinding, CheckId, CheckOutcome, Weight
-from seatrial.scoring.repeats import spread_of, tell_rewards
-from seatrial.scoring.sameness import differences
-from seatrial.stats.intervals import wilson
+from seatrial.model.outcome import has_passed
+from seatrial.scoring.repeats import differences, spread_of, tell_rewards
+from seatrial.stats.estimates import wilson
 
 CHECK: CheckId = "V4"
 TITLE = "the same verdict on the same end state"
@@ -241,7 +241,7 @@ def _differing(first: CaseVerdict, other: CaseVerdict) -> tuple[str, ...]:
 
 def _weight(rewards: Sequence[float | None], threshold: float) -> Weight:
     """Critical where one of the verdicts is a pass and another is none."""
-    passes = {reward is not None and reward >= threshold for reward in rewards}
+    passes = {reward is not None and has_passed(reward, threshold) for reward in rewards}
     return "critical" if len(passes) > 1 else "major"
 
 

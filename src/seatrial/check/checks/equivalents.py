@@ -2,18 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 
-from seatrial.check.answers.chosen import (
-    NO_ANSWER,
-    Variant,
-    Variants,
-    chosen_answers,
-    falls,
-    judged,
-    vocabulary,
-)
-from seatrial.check.answers.forms import Form, forms_of
 from seatrial.check.cases import AcceptedAnswer, Case, CaseVerdict, CheckResult, Subject
-from seatrial.check.conclusion import concluded, skipped
+from seatrial.check.chosen import NO_ANSWER, Variant, Variants, chosen_answers, falls, judged, vocabulary
+from seatrial.check.judging import concluded, skipped
+from seatrial.check.variants import Form, forms_of
 from seatrial.model.check import CheckFinding, CheckId
 
 CHECK: CheckId = "V6"
@@ -24,7 +16,6 @@ _FIX = "read the file with a parser of its format and compare values, or say in 
 
 
 def cases(subject: Subject) -> Iterator[Case]:
-    """Every other form of every accepted answer."""
     for _, _, variant in _made(subject):
         yield variant.case
 

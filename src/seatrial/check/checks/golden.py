@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Mapping
 
 from seatrial.check.cases import Case, CaseVerdict, CheckResult, Subject, case_id
-from seatrial.check.golden_files import FAIL, PASS
+from seatrial.check.golden import FAIL, LEAST_PASS, PASS
 from seatrial.model.check import CheckFinding, CheckId, CheckOutcome
+from seatrial.model.outcome import has_passed
 
 CHECK: CheckId = "V3"
 TITLE = "golden answers are judged as they should be"
-LEAST_PASS, MOST_FAIL = 0.95, 0.5
+MOST_FAIL = 0.5
 
 
 def cases(_: Subject) -> Iterable[Case]:
@@ -52,7 +53,7 @@ def _judge(subject: Subject, name: str, verdict: CaseVerdict) -> CheckFinding | 
             check=CHECK,
             code="golden-fail-accepted",
             subject=name,
-            weight="critical" if reward >= subject.pass_threshold else "major",
+            weight="critical" if has_passed(reward, subject.pass_threshold) else "major",
             message=f"the golden answer {name}, which is to fail, gets {reward:g}, expected {MOST_FAIL:g} at most",
             fix="let the tests look at what is wrong with this answer, or correct the answer",
             reproduce=subject.reproduce(case),

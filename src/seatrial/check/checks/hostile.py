@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from seatrial.check.answers.chosen import NO_ANSWER, Variant, Variants, chosen_answers, falls, judged
-from seatrial.check.answers.hostile_files import NUMBER_FILES, HostileFile, hostile_files
 from seatrial.check.cases import Case, CaseVerdict, CheckResult, Subject
-from seatrial.check.conclusion import concluded, skipped
+from seatrial.check.chosen import NO_ANSWER, Variant, Variants, chosen_answers, falls, judged
+from seatrial.check.judging import concluded, skipped
+from seatrial.check.variants import NUMBER_FILES, HostileFile, hostile_files
 from seatrial.model.check import CheckFinding, CheckId, Weight
 
 CHECK: CheckId = "V9"
@@ -39,7 +39,7 @@ class HostileTrial:
 
 
 @dataclass(frozen=True, slots=True)
-class Met:
+class HostileOutcome:
     """A hostile file that the verifier met, and what it said."""
 
     trial: HostileTrial
@@ -57,15 +57,17 @@ def findings(subject: Subject, verdicts: Mapping[str, CaseVerdict]) -> CheckResu
     made = _made(subject)
     if not made:
         return skipped(CHECK, NO_ANSWER)
-    seen = [Met(trial, verdict) for trial in made for verdict in [judged(trial.variant, verdicts)] if verdict]
-    replaced = [met for met in seen if not met.trial.file.beside]
-    if replaced and not any(falls(met.trial.variant, met.verdict) for met in replaced):
+    seen = [
+        HostileOutcome(trial, verdict) for trial in made for verdict in [judged(trial.variant, verdicts)] if verdict
+    ]
+    replaced = [outcome for outcome in seen if not outcome.trial.file.beside]
+    if replaced and not any(falls(outcome.trial.variant, outcome.verdict) for outcome in replaced):
         return skipped(CHECK, _NOT_READ)
-    groups: dict[Trouble, list[Met]] = {}
-    for met in seen:
-        trouble = _trouble(met)
+    groups: dict[Trouble, list[HostileOutcome]] = {}
+    for outcome in seen:
+        trouble = _trouble(outcome)
         if trouble:
-            groups.setdefault(trouble, []).append(met)
+            groups.setdefault(trouble, []).append(outcome)
     found = [_finding(subject, trouble, every) for trouble, every in groups.items()]
     return concluded(CHECK, found, {"files": len(seen)})
 
@@ -81,12 +83,12 @@ def _made(subject: Subject) -> list[HostileTrial]:
     ]
 
 
-def _trouble(met: Met) -> Trouble | None:
-    if met.verdict.timed_out:
+def _trouble(outcome: HostileOutcome) -> Trouble | None:
+    if outcome.verdict.timed_out:
         return "no-end"
-    if not met.trial.file.beside and not falls(met.trial.variant, met.verdict):
+    if not outcome.trial.file.beside and not falls(outcome.trial.variant, outcome.verdict):
         return "rewarded"
-    return "no-verdict" if _is_silent(met.verdict) else None
+    return "no-verdict" if _is_silent(outcome.verdict) else None
 
 
 def _is_silent(verdict: CaseVerdict) -> bool:
@@ -95,9 +97,9 @@ def _is_silent(verdict: CaseVerdict) -> bool:
     )
 
 
-def _finding(subject: Subject, trouble: Trouble, every: list[Met]) -> CheckFinding:
+def _finding(subject: Subject, trouble: Trouble, every: list[HostileOutcome]) -> CheckFinding:
     first = every[0]
-    what = "; ".join(f"it {met.trial.file.what}" for met in every[1:])
+    what = "; ".join(f"it {outcome.trial.file.what}" for outcome in every[1:])
     message = f"{_SAID[trouble]} when {first.trial.variant.answer.path} {first.trial.file.what}"
     case = first.trial.variant.case.id
     return CheckFinding(
@@ -108,14 +110,14 @@ def _finding(subject: Subject, trouble: Trouble, every: list[Met]) -> CheckFindi
         fix=_FIXES[trouble],
         reproduce=subject.reproduce(case),
         case=case,
-        evidence={"cases": [met.trial.variant.case.id for met in every], "log": first.verdict.log[-_LOG_END:]},
+        evidence={"cases": [outcome.trial.variant.case.id for outcome in every], "log": first.verdict.log[-_LOG_END:]},
     )
 
 
-def _weight(trouble: Trouble, every: list[Met]) -> Weight:
+def _weight(trouble: Trouble, every: list[HostileOutcome]) -> Weight:
     """A reward for junk is the worst; one for wild numbers says what V5 says of their fields."""
-    if all(met.trial.file.rare for met in every):
+    if all(outcome.trial.file.rare for outcome in every):
         return "note"
     if trouble == "rewarded":
-        return "major" if all(met.trial.file.code in NUMBER_FILES for met in every) else "critical"
+        return "major" if all(outcome.trial.file.code in NUMBER_FILES for outcome in every) else "critical"
     return "major" if trouble == "no-end" else "minor"

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from seatrial.check.cases import Case, CaseVerdict, CheckResult, Subject
-from seatrial.check.conclusion import concluded, finding_of, skipped
-from seatrial.check.reading.python_reads import PythonReads, python_reads
-from seatrial.check.reading.task_texts import file_names, texts_below
+from seatrial.check.judging import concluded, finding_of, skipped
+from seatrial.check.reading import PythonReads, file_names, python_reads, texts_below
 from seatrial.model.check import CheckFinding, CheckId, Weight
 from seatrial.model.output import format_of
 
@@ -42,7 +41,6 @@ class _Words:
     text: str
 
     def has(self, word: str) -> bool:
-        """Whether it certainly has a word."""
         return _plain(word) in self.text
 
     def may_have(self, word: str) -> bool:

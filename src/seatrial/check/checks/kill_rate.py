@@ -3,20 +3,12 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from seatrial.check.answers.chosen import (
-    NO_ANSWER,
-    Variant,
-    Variants,
-    chosen_answers,
-    falls,
-    judged,
-    vocabulary,
-)
-from seatrial.check.answers.survivors import JudgedMutant, survivors
 from seatrial.check.cases import AcceptedAnswer, Case, CaseVerdict, CheckResult, Subject
-from seatrial.check.conclusion import concluded, skipped
-from seatrial.check.mutants.make import MAX_MUTANTS, mutants_of, rewritten
-from seatrial.check.mutants.mutant import Mutant, MutantKind
+from seatrial.check.chosen import NO_ANSWER, Variant, Variants, chosen_answers, falls, judged, vocabulary
+from seatrial.check.code_mutants import MAX_MUTANTS, mutants_of, rewritten
+from seatrial.check.judging import concluded, skipped
+from seatrial.check.mutants import Mutant, MutantKind
+from seatrial.check.survivors import JudgedMutant, survivors
 from seatrial.model.base import JsonObject
 from seatrial.model.check import CheckId
 
@@ -41,7 +33,6 @@ class AnswerMutants:
 
 
 def cases(subject: Subject) -> Iterator[Case]:
-    """Every mutant of every accepted answer."""
     for made in _made(subject):
         if made.control:
             yield made.control.case

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from seatrial.check.cases import UNTOUCHED, Case, CaseVerdict, CheckResult, Subject, case_id
 from seatrial.model.check import CheckFinding, CheckId, CheckOutcome
+from seatrial.model.outcome import has_passed
 from seatrial.model.output import OutputSpec
 from seatrial.trial.end_state import Edit
 
@@ -73,7 +74,7 @@ def _paid(subject: Subject, tried: list[tuple[str, str, CaseVerdict]]) -> Iterab
         # The states of a task with steps are those of its last one, so they are not compared with the whole of it.
         if reward <= base + _CLOSE or (name != "untouched" and subject.trials and base):
             continue
-        passes = reward >= subject.pass_threshold
+        passes = has_passed(reward, subject.pass_threshold)
         case = CASE if name == "untouched" else case_id(CHECK, name)
         yield CheckFinding(
             check=CHECK,

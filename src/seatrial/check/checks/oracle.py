@@ -12,7 +12,6 @@ _CLOSE = 1e-9
 
 
 def expected_reward(subject: Subject) -> float:
-    """What the solution is to get."""
     said = subject.task.config.check.oracle_reward
     return 1.0 if said is None else said
 
@@ -23,7 +22,6 @@ def cases(_: Subject) -> Iterable[Case]:
 
 
 def findings(subject: Subject, _: Mapping[str, CaseVerdict]) -> CheckResult:
-    """Whether the solution got what it is to get."""
     verdict = subject.whole_trial(ORACLE)
     if verdict is None:
         reason = subject.missing.get(ORACLE, "it was not run")

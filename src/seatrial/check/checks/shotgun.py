@@ -3,18 +3,10 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from seatrial.check.answers.chosen import (
-    NO_ANSWER,
-    Variant,
-    Variants,
-    chosen_answers,
-    falls,
-    judged,
-    vocabulary,
-)
-from seatrial.check.answers.shots import Shot, shots_of, wrong_answer
 from seatrial.check.cases import AcceptedAnswer, Case, CaseVerdict, CheckResult, Subject
-from seatrial.check.conclusion import concluded, skipped
+from seatrial.check.chosen import NO_ANSWER, Variant, Variants, chosen_answers, falls, judged, vocabulary
+from seatrial.check.judging import concluded, skipped
+from seatrial.check.variants import Shot, shots_of, wrong_answer
 from seatrial.model.check import CheckFinding, CheckId
 
 CHECK: CheckId = "V7"

@@ -1,33 +1,121 @@
 """Requests of OpenAI's responses API, read into neutral words and written from them."""
 
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
-from seatrial.gateway.dialects.api import Payload
-from seatrial.gateway.neutral.checks import leave_unread, need_table, need_text, plain_text, tables, without_none
-from seatrial.gateway.neutral.freeform import read_freeform_call
-from seatrial.gateway.neutral.losses import Losses
-from seatrial.gateway.neutral.openai_responses_tools import ADDED_TOOLS, as_agents_know, read_offer, whole_name
-from seatrial.gateway.neutral.openai_tools import (
+from seatrial.gateway.base import PLAIN_TOOLS, AgentTools, KnownAs
+from seatrial.gateway.fields import Payload
+from seatrial.gateway.neutral.checks import (
+    PROVIDER_RUN,
+    Offer,
+    leave_unread,
+    need_table,
+    need_text,
+    plain_text,
+    read_freeform_call,
+    read_freeform_tool,
+    tables,
+    without_none,
+)
+from seatrial.gateway.neutral.openai_chat_requests import (
+    read_choice,
+    read_tool,
     read_user,
     write_choice,
     write_effort,
     write_tool,
 )
-from seatrial.gateway.neutral.types import (
-    Called,
-    ImagePart,
-    Item,
-    Parts,
-    Reasoned,
-    Refused,
-    Request,
-    Returned,
-    Said,
-    Text,
-    Thinking,
-    Tool,
-    Untranslatable,
-)
+from seatrial.gateway.neutral.types import Losses, Request, Thinking, Tool, Untranslatable
+from seatrial.messages import Item, Message, Parts, Picture, Reasoning, Refusal, ToolCall, ToolResult
+from seatrial.untrusted.json import items, text
+
+# Tools, which may stand in three places. Beside `tools` itself, Codex adds some by an item of the input, grouped in
+# namespaces. Those of the usual namespace are called as if they were in none. Those of an MCP server have its namespace
+# before their name, as other agents do it. Of others only this API knows how to call them.
+
+ADDED_TOOLS = "additional_tools"
+"""The type of an item of the input that holds tools."""
+
+_USUAL_NAMESPACE = "functions"
+_OF_SERVERS = "mcp__"
+_LONGEST_NAME = 64  # that other dialects take
+
+
+def read_offer(payload: Payload, losses: Losses) -> Offer:
+    """The tools that the model is offered, wherever they stand. Raises Untranslatable."""
+    given = list(_given(payload, losses))
+    is_said = payload.get("tools") is not None or bool(given)
+    found = [_read_tool(*each, losses) for each in given] if is_said else None
+    choice = read_choice(payload.get("tool_choice"), None, losses)
+    return Offer.of(found, losses, choice=choice, parallel=payload.get("parallel_tool_calls"))
+
+
+def agent_tools(payload: Payload) -> AgentTools:
+    """How the agent of a request knows its tools; as they are, where the request cannot be read."""
+    try:
+        return as_agents_know(read_offer(payload, Losses("lenient")).tools)
+    except Untranslatable:
+        return PLAIN_TOOLS
+
+
+def as_agents_know(tools: Iterable[Tool] | None) -> AgentTools:
+    """Tools as the agent knows them that offers them."""
+    known = {tool.name: _known_as(tool) for tool in tools or () if tool.freeform or tool.namespace}
+    return AgentTools(known) if known else PLAIN_TOOLS
+
+
+def _known_as(tool: Tool) -> KnownAs:
+    prefix = f"{tool.namespace}__" if tool.namespace else ""
+    return KnownAs(tool.name.removeprefix(prefix), tool.namespace, tool.freeform)
+
+
+def whole_name(namespace: Any, name: str) -> str:
+    return f"{namespace}__{name}" if isinstance(namespace, str) and namespace.startswith(_OF_SERVERS) else name
+
+
+def _given(payload: Payload, losses: Losses) -> Iterator[tuple[Payload, str, str | None]]:
+    yield from _flat(tables(payload.get("tools"), "tools"), losses)
+    for index, item in enumerate(items(payload.get("input"))):
+        if isinstance(item, dict) and item.get("type") == ADDED_TOOLS and not losses.strict:
+            yield from _flat(tables(item.get("tools"), f"input[{index}].tools"), losses)
+
+
+def _flat(found: list[tuple[Payload, str]], losses: Losses) -> Iterator[tuple[Payload, str, str | None]]:
+    """Tools with the namespace that is to stand before their name."""
+    for tool, where in found:
+        name = (text(tool.get("name")) or "") if tool.get("type") == "namespace" else ""
+        of_server = name.startswith(_OF_SERVERS)
+        if losses.strict or not (of_server or name == _USUAL_NAMESPACE):
+            yield tool, where, None
+            continue
+        for inner, place in tables(tool.get("tools"), f"{where}.tools"):
+            yield inner, place, name if of_server else None
+
+
+def _read_tool(tool: Payload, where: str, namespace: str | None, losses: Losses) -> Tool | None:
+    found = _read_bare_tool(tool, where, losses)
+    if found is None or namespace is None:
+        return found
+    name = whole_name(namespace, found.name)
+    if len(name) > _LONGEST_NAME:
+        losses.leave_out(f"{where} ({name})", f"a name has {_LONGEST_NAME} characters at most")
+        return None
+    return replace(found, name=name, namespace=namespace)
+
+
+def _read_bare_tool(tool: Payload, where: str, losses: Losses) -> Tool | None:
+    kind = tool.get("type")
+    if kind == "function":
+        return read_tool(tool, where, losses)
+    if kind == "custom" and not losses.strict:
+        return read_freeform_tool(tool, where, losses)
+    named = f" {tool.get('name')}" if kind == "namespace" else ""
+    losses.leave_out(f"{where} ({kind}{named})", PROVIDER_RUN)
+    return None
+
+
+# Whole requests.
 
 NAMES = {
     "choice": "tool_choice",
@@ -59,7 +147,6 @@ _BOOKKEEPING = ("type", "id", "status")  # the provider's own names for its item
 
 
 def read_request(payload: Payload, losses: Losses) -> Request:
-    """The request in neutral words. Raises Untranslatable."""
     for name in _BY_REFERENCE:
         if payload.get(name) is not None:
             raise Untranslatable(name, "it stands for messages that only their provider has; send the messages")
@@ -92,10 +179,10 @@ def read_request(payload: Payload, losses: Losses) -> Request:
 def _read_items(payload: Payload, losses: Losses) -> list[Item]:
     items: list[Item] = []
     if instructions := payload.get("instructions"):
-        items.append(Said("system", (Text(need_text(instructions, "instructions")),)))
+        items.append(Message("system", (need_text(instructions, "instructions"),)))
     given = payload.get("input")
     if isinstance(given, str):
-        return [*items, Said("user", (Text(given),))]
+        return [*items, Message("user", (given,))]
     for found in tables(given, "input"):
         items.extend(_read_item(*found, losses))
     return items
@@ -108,7 +195,7 @@ def _read_item(item: Payload, where: str, losses: Losses) -> list[Item]:
     if kind == "function_call":
         leave_unread(item, (*_BOOKKEEPING, *_CALL_KEYS, "namespace"), losses, where)
         call_id, name, arguments = (need_text(item.get(key), f"{where}.{key}") for key in _CALL_KEYS)
-        return [Called(call_id, whole_name(item.get("namespace"), name), arguments)]
+        return [ToolCall(call_id, whole_name(item.get("namespace"), name), arguments)]
     if kind == ADDED_TOOLS and not losses.strict:
         return []
     if kind == "custom_tool_call" and not losses.strict:
@@ -117,18 +204,18 @@ def _read_item(item: Payload, where: str, losses: Losses) -> list[Item]:
     if kind in _OUTPUTS[: 1 if losses.strict else None]:
         leave_unread(item, (*_BOOKKEEPING, "call_id", "output"), losses, where)
         output = _read_parts(item.get("output"), f"{where}.output", losses)
-        return [Returned(need_text(item.get("call_id"), f"{where}.call_id"), output)]
+        return [ToolResult(need_text(item.get("call_id"), f"{where}.call_id"), output)]
     if kind == "reasoning":
         return [_read_thought(item, where, losses)]
     raise Untranslatable(f"{where}.type", f"there is no place for items of the type {kind!r}")
 
 
-def _read_thought(item: Payload, where: str, losses: Losses) -> Reasoned:
+def _read_thought(item: Payload, where: str, losses: Losses) -> Reasoning:
     leave_unread(item, (*_BOOKKEEPING, "summary", "content", "encrypted_content"), losses, where)
     parts = [*tables(item.get("content"), f"{where}.content"), *tables(item.get("summary"), f"{where}.summary")]
     thought = "".join(need_text(part.get("text"), f"{place}.text") for part, place in parts)
     signature = item.get("encrypted_content")
-    return Reasoned(thought, need_text(signature, f"{where}.encrypted_content") if signature else None, where)
+    return Reasoning(thought, need_text(signature, f"{where}.encrypted_content") if signature else None, where)
 
 
 def _read_message(item: Payload, where: str, losses: Losses) -> list[Item]:
@@ -140,27 +227,27 @@ def _read_message(item: Payload, where: str, losses: Losses) -> list[Item]:
     refusals: list[Item] = []
     if isinstance(content, list):
         parts = [part for part in content if isinstance(part, dict) and part.get("type") == "refusal"]
-        refusals = [Refused(need_text(part.get("refusal"), f"{where}.refusal")) for part in parts]
+        refusals = [Refusal(need_text(part.get("refusal"), f"{where}.refusal")) for part in parts]
         content = [part for part in content if part not in parts]
     if refusals and not content:
         return refusals
-    return [Said(role, _read_parts(content, f"{where}.content", losses)), *refusals]
+    return [Message(role, _read_parts(content, f"{where}.content", losses)), *refusals]
 
 
 def _read_parts(content: Any, where: str, losses: Losses) -> Parts:
     if content is None or isinstance(content, str):
-        return (Text(content or ""),)
+        return (content or "",)
     return tuple(_read_part(*found, losses) for found in tables(content, where))
 
 
-def _read_part(part: Payload, where: str, losses: Losses) -> Text | ImagePart:
+def _read_part(part: Payload, where: str, losses: Losses) -> str | Picture:
     kind = part.get("type")
     if kind in ("input_text", "output_text"):
         leave_unread(part, ("type", "text"), losses, where, {"annotations": ([],), "logprobs": ([],)})
-        return Text(need_text(part.get("text"), f"{where}.text"))
+        return need_text(part.get("text"), f"{where}.text")
     if kind == "input_image":
         leave_unread(part, ("type", "image_url", "detail"), losses, where)
-        return ImagePart(need_text(part.get("image_url"), f"{where}.image_url"), part.get("detail"), where)
+        return Picture(need_text(part.get("image_url"), f"{where}.image_url"), part.get("detail"), where=where)
     raise Untranslatable(f"{where}.type", f"content of the type {kind!r} is neither text nor an image")
 
 
@@ -211,18 +298,18 @@ def _write_tool(tool: Tool) -> Payload:
 
 def _split_instructions(items: tuple[Item, ...]) -> tuple[str | None, tuple[Item, ...]]:
     first = items[0] if items else None
-    if isinstance(first, Said) and first.role == "system" and (text := plain_text(first.parts)):
+    if isinstance(first, Message) and first.role == "system" and (text := plain_text(first.parts)):
         return text, items[1:]
     return None, items
 
 
 def _write_item(item: Item, index: int) -> Payload:
     """One item of an input; `index` makes up the id that reasoning must have, unless it is told apart otherwise."""
-    if isinstance(item, Called):
+    if isinstance(item, ToolCall):
         return {"type": "function_call", "call_id": item.id, "name": item.name, "arguments": item.arguments}
-    if isinstance(item, Returned):
+    if isinstance(item, ToolResult):
         return {"type": "function_call_output", "call_id": item.id, "output": _write_parts(item.parts, "input_text")}
-    if isinstance(item, Reasoned):
+    if isinstance(item, Reasoning):
         if item.signature is not None:
             known_as, _, encrypted = item.signature.rpartition(" ")  # as `signature_of` has put them together
             summary = [{"type": "summary_text", "text": item.text}] if item.text else []
@@ -230,7 +317,7 @@ def _write_item(item: Item, index: int) -> Payload:
             return {"type": "reasoning", **named, "summary": summary, "encrypted_content": encrypted}
         content = [{"type": "reasoning_text", "text": item.text}]
         return {"type": "reasoning", "id": f"rs_{index}", "summary": [], "content": content}
-    if isinstance(item, Refused):
+    if isinstance(item, Refusal):
         refusal = {"type": "refusal", "refusal": item.text}
         return {"type": "message", "role": "assistant", "content": [refusal]}
     kind = "output_text" if item.role == "assistant" else "input_text"
@@ -242,8 +329,8 @@ def _write_parts(parts: Parts, kind: str) -> str | list[Payload]:
         return text
     extra: Payload = {"annotations": []} if kind == "output_text" else {}
     return [
-        {"type": kind, "text": part.text, **extra}
-        if isinstance(part, Text)
+        {"type": kind, "text": part, **extra}
+        if isinstance(part, str)
         else {"type": "input_image", "image_url": part.url, "detail": part.detail or "auto"}
         for part in parts
     ]

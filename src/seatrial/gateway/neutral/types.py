@@ -1,14 +1,18 @@
-"""What all dialects can say, as values: a conversation is a flat list of items, in the order of what happened."""
+"""Requests, answers and streams as values of no dialect, and what cannot be said in another one.
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+Items of a conversation are those of `seatrial.messages`. Each dialect has its readers and writers beside this file.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from seatrial.gateway.agent_tools import PLAIN_TOOLS, AgentTools
-from seatrial.gateway.dialects.api import Payload
+from seatrial.gateway.base import PLAIN_TOOLS, AgentTools
+from seatrial.gateway.fields import Payload
+from seatrial.messages import Item
 from seatrial.model.trace import TokenUsage
 
-Role = Literal["system", "developer", "user", "assistant"]
 Stop = Literal["stop", "length", "tool_calls", "content_filter"]
 FREEFORM_ARGUMENT = "input"
 
@@ -22,88 +26,8 @@ class Untranslatable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
-    """A piece of text."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class ImagePart:
-    """A picture, by the web or as a data URL; `where` is its place in the request that it came in."""
-
-    url: str
-    detail: str | None = None
-    where: str = field(default="", compare=False)
-
-
-Parts = tuple[Text | ImagePart, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """Somebody's words."""
-
-    role: Role
-    parts: Parts
-
-
-@dataclass(frozen=True, slots=True)
-class Called:
-    """The model calls a tool; `arguments` is the JSON text as it wrote it.
-
-    A tool is `freeform` if its agent wants plain text from the model: that text is the argument `FREEFORM_ARGUMENT`.
-    Its agent may know it by a `namespace` beside its name.
-    """
-
-    id: str
-    name: str
-    arguments: str
-    freeform: bool = False
-    namespace: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Returned:
-    """What a tool gave back."""
-
-    id: str
-    parts: Parts
-
-
-@dataclass(frozen=True, slots=True)
-class Reasoned:
-    """What the model thought aloud; by the `signature` its provider knows the thought again."""
-
-    text: str
-    signature: str | None = None
-    where: str = field(default="", compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """The model says that it will not."""
-
-    text: str
-
-
-Item = Said | Called | Returned | Reasoned | Refused
-
-
-def joined(items: Iterable[Item], kind: type[Said | Reasoned | Refused]) -> str:
-    """The text of the items of one kind; of what the model said that is all, for it says nothing but text."""
-    return "".join(_text(item) for item in items if isinstance(item, kind))
-
-
-def _text(item: Said | Reasoned | Refused) -> str:
-    if isinstance(item, Said):
-        return "".join(part.text for part in item.parts if isinstance(part, Text))
-    return item.text
-
-
-@dataclass(frozen=True, slots=True)
 class Tool:
-    """A function that the model may call. `strict` is None where the provider decides; see Called for the rest."""
+    """A function that the model may call. `strict` is None where the provider decides; see ToolCall for the rest."""
 
     name: str
     description: str | None
@@ -132,11 +56,7 @@ class Thinking:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request. What is None was not said; values of sampling are passed on as found, for the provider to judge.
-
-    `effort` is one of the words of `efforts.EFFORTS`, or another one that the agent sent. `agent_tools` says
-    how the agent wants calls written.
-    """
+    """A request. What is None was not said; values of sampling are passed on as found, for the provider to judge."""
 
     model: Any
     items: tuple[Item, ...]
@@ -150,16 +70,18 @@ class Request:
     seed: Any = None
     format: Payload | None = None
     effort: Any = None
+    """A word of `checks.EFFORTS`, or another one that the agent sent."""
     thinking: Thinking | None = None
     verbosity: Any = None
     user: str | None = None
     stream: Any = None
     agent_tools: AgentTools = PLAIN_TOOLS
+    """How the agent wants calls written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole answer. `created` is in seconds since 1970, 0 when nobody said."""
+    """A whole answer."""
 
     id: str
     model: str
@@ -167,6 +89,7 @@ class Answer:
     stop: Stop
     usage: TokenUsage | None
     created: int = 0
+    """In seconds since 1970, 0 when nobody said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +102,7 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
-class Grown:
+class TextDelta:
     """More text of a kind."""
 
     kind: Literal["text", "reasoning", "refusal"]
@@ -188,9 +111,10 @@ class Grown:
 
 @dataclass(frozen=True, slots=True)
 class CallStarted:
-    """A tool call begins; `slot` is its position among the calls."""
+    """A tool call begins."""
 
     slot: int
+    """Its position among the calls."""
     id: str
     name: str
     freeform: bool = False
@@ -198,7 +122,7 @@ class CallStarted:
 
 
 @dataclass(frozen=True, slots=True)
-class CallGrown:
+class CallDelta:
     """More of the arguments of a call."""
 
     slot: int
@@ -206,7 +130,7 @@ class CallGrown:
 
 
 @dataclass(frozen=True, slots=True)
-class Signed:
+class SignatureDelta:
     """The signature of the thought that has just been told."""
 
     signature: str
@@ -228,4 +152,49 @@ class Failed:
     message: str
 
 
-Delta = Started | Grown | CallStarted | CallGrown | Signed | Ended | Failed
+Delta = Started | TextDelta | CallStarted | CallDelta | SignatureDelta | Ended | Failed
+
+
+Translation = Literal["lenient", "strict"]
+
+_NO_PLACE = "the other dialect has no place for it"
+_INDEX = re.compile(r"\[\d+\]")
+
+
+class Losses:
+    """What of one request has no place in another dialect: it is left out, or refused in a strict translation.
+
+    `names` says how the agent's dialect calls the fields of a neutral Request.
+    """
+
+    def __init__(self, translation: Translation = "strict", names: Mapping[str, str] | None = None) -> None:
+        self.strict = translation == "strict"
+        self._names = names or {}
+        self._left_out: dict[str, str] = {}
+
+    @property
+    def omitted(self) -> tuple[str, ...]:
+        """What was left out, each kind of thing once."""
+        return tuple(self._left_out.values())
+
+    def leave_out(self, field: str, reason: str = _NO_PLACE) -> None:
+        """Leave out a field, named as the agent sent it. Raises Untranslatable if that is not wanted."""
+        if self.strict:
+            raise Untranslatable(field, reason)
+        self.hint(field)
+
+    def no_place(self, name: str, reason: str = _NO_PLACE) -> None:
+        """Leave out a field of the neutral Request. Raises Untranslatable if that is not wanted."""
+        self.leave_out(self.name_of(name), reason)
+
+    def hint(self, field: str) -> None:
+        """Leave out what changes no answer, also in a strict translation."""
+        self._left_out.setdefault(kind_of_loss(field), field)
+
+    def name_of(self, name: str) -> str:
+        return self._names.get(name, name)
+
+
+def kind_of_loss(field: str) -> str:
+    """The same for a field wherever in a list it stands: it is noted once."""
+    return _INDEX.sub("[]", field)

@@ -16,13 +16,13 @@ from typing import Any, Self
 import orjson
 
 from seatrial.errors import ProviderError, StoreError, UsageError
-from seatrial.gateway.api import Answering, Keyed, ModelReply, ModelRequest, Troubled, Upstream
+from seatrial.gateway.api import Answering, Keyed, ModelReply, ModelRequest, ReportsFailures, Upstream, for_trial
+from seatrial.gateway.base import SseReader
 from seatrial.gateway.dialects import DIALECTS
-from seatrial.gateway.sse import SseReader
-from seatrial.gateway.upstreams.answers import answer
-from seatrial.gateway.upstreams.fingerprint import essential, essential_path, fingerprint
-from seatrial.gateway.upstreams.per_trial import for_trial
-from seatrial.model.trace import Dialect
+from seatrial.gateway.upstreams.replay import essential, essential_path, fingerprint
+from seatrial.gateway.upstreams.replies import answer
+from seatrial.model.trace import DialectName
+from seatrial.untrusted.json import parse_object
 
 _MOST_KEPT_BYTES = 64 * 1024 * 1024
 
@@ -41,8 +41,7 @@ class CachedUpstream:
         self.secrets: Sequence[str] = inner.secrets if isinstance(inner, Keyed) else ()
 
     @property
-    def dialects(self) -> frozenset[Dialect]:
-        """Those of the upstream behind."""
+    def dialects(self) -> frozenset[DialectName]:
         return self._inner.dialects
 
     def fresh(self) -> "CachedUpstream":
@@ -54,12 +53,10 @@ class CachedUpstream:
         return isinstance(self._inner, Answering) and self._inner.is_stuck(trial)
 
     async def answers(self, request: ModelRequest) -> bool | None:
-        """Whether the upstream behind answers."""
         return await self._inner.answers(request) if isinstance(self._inner, Answering) else None
 
     def trouble(self, trial: int) -> str | None:
-        """What kept the upstream behind from answering."""
-        return self._inner.trouble(trial) if isinstance(self._inner, Troubled) else None
+        return self._inner.trouble(trial) if isinstance(self._inner, ReportsFailures) else None
 
     async def __aenter__(self) -> Self:
         try:
@@ -97,7 +94,7 @@ class CachedUpstream:
         return self._folder / name[:2] / f"{name}.json"
 
 
-async def _keeping(reply: ModelReply, dialect: Dialect, path: Path) -> AsyncIterator[bytes]:
+async def _keeping(reply: ModelReply, dialect: DialectName, path: Path) -> AsyncIterator[bytes]:
     chunks: list[bytes] = []
     size = 0
     async for chunk in reply.chunks:
@@ -107,12 +104,12 @@ async def _keeping(reply: ModelReply, dialect: Dialect, path: Path) -> AsyncIter
         yield chunk
     if size <= _MOST_KEPT_BYTES:
         is_stream = reply.headers.get("content-type", "").startswith("text/event-stream")
-        response = _assembled(dialect, chunks) if is_stream else _parsed(b"".join(chunks))
+        response = _assembled(dialect, chunks) if is_stream else parse_object(b"".join(chunks))
         if response is not None and response.get("error") is None and DIALECTS[dialect].holds_answer(response):
             await asyncio.to_thread(_save, path, response)
 
 
-def _assembled(dialect: Dialect, chunks: list[bytes]) -> dict[str, Any] | None:
+def _assembled(dialect: DialectName, chunks: list[bytes]) -> dict[str, Any] | None:
     """The answer a stream amounts to; None unless it came to its proper end without an error."""
     reader, assembler = SseReader(), DIALECTS[dialect].assembler()
     try:
@@ -126,17 +123,9 @@ def _assembled(dialect: Dialect, chunks: list[bytes]) -> dict[str, Any] | None:
     return assembler.response() if assembler.finished and assembler.error is None else None
 
 
-def _parsed(body: bytes) -> dict[str, Any] | None:
-    try:
-        value = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return None
-    return value if isinstance(value, dict) else None
-
-
 def _load(path: Path) -> dict[str, Any] | None:
     try:
-        return _parsed(path.read_bytes())
+        return parse_object(path.read_bytes())
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -2,28 +2,29 @@
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from itertools import count
 from typing import Any
 
 from seatrial.errors import ProviderError, SeatrialError
 from seatrial.gateway.api import ModelReply, ModelRequest
-from seatrial.gateway.upstreams.answers import answer, asked_model, check_sendable, final_error, side_answer
-from seatrial.gateway.upstreams.render import render_response
-from seatrial.gateway.upstreams.reply import Reply, estimate_usage, parse_reply
-from seatrial.model.trace import Dialect
+from seatrial.gateway.dialects import DIALECTS
+from seatrial.gateway.upstreams.replies import (
+    Reply,
+    answer,
+    asked_model,
+    check_sendable,
+    estimate_usage,
+    final_error,
+    parse_reply,
+    render_response,
+    side_answer,
+)
+from seatrial.model.trace import DialectName
 
 Said = str | Reply | dict[str, Any]
 ModelFunction = Callable[[dict[str, Any]], Said | Awaitable[Said]]
-
-_WHOLE: Mapping[Dialect, str] = {
-    "openai_chat": "choices",
-    "openai_responses": "output",
-    "anthropic": "content",
-    "google": "candidates",
-}
-"""The field by which a whole response of each dialect is known."""
 
 
 class FunctionModel:
@@ -33,22 +34,20 @@ class FunctionModel:
     as it is, log-probabilities and token ids included. Whatever the function raises is a ProviderError.
     """
 
-    def __init__(self, function: ModelFunction, dialect: Dialect = "openai_chat", name: str = "function") -> None:
+    def __init__(self, function: ModelFunction, dialect: DialectName = "openai_chat", name: str = "function") -> None:
         self._function = function
-        self._dialect: Dialect = dialect
+        self._dialect: DialectName = dialect
         self._name = name
         self._serials = count()
         call = getattr(function, "__call__", function)  # noqa: B004 - an object with an async __call__ is async too
         self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 
     @property
-    def dialects(self) -> frozenset[Dialect]:
-        """The one in which the function answers."""
+    def dialects(self) -> frozenset[DialectName]:
         return frozenset({self._dialect})
 
     @asynccontextmanager
     async def ask(self, request: ModelRequest) -> AsyncIterator[ModelReply]:
-        """What the function says to this request."""
         if request.dialect is None:
             yield side_answer(request, self._name)
         else:
@@ -74,7 +73,7 @@ class FunctionModel:
             raise ProviderError(f"the model function {self._name} failed: {type(error).__name__}: {error}") from error
 
     def _response(self, request: ModelRequest, said: object) -> dict[str, Any]:
-        if isinstance(said, dict) and _WHOLE[self._dialect] in said:
+        if isinstance(said, dict) and DIALECTS[self._dialect].answer_field in said:
             return said
         try:
             reply = said if isinstance(said, Reply) else parse_reply(said)
@@ -82,9 +81,5 @@ class FunctionModel:
             raise final_error(
                 f"the model function {self._name} has to return text, a reply or a response: {error}"
             ) from error
-        model, serial, usage = (
-            asked_model(request, self._name),
-            next(self._serials),
-            estimate_usage(request.payload, reply),
-        )
-        return render_response(self._dialect, reply, model=model, serial=serial, usage=usage)
+        model, usage = asked_model(request, self._name), estimate_usage(request.payload, reply)
+        return render_response(self._dialect, reply, model=model, serial=next(self._serials), usage=usage)

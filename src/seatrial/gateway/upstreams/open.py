@@ -24,28 +24,17 @@ from pydantic import ValidationError
 
 from seatrial.errors import UsageError
 from seatrial.gateway.api import Upstream
+from seatrial.gateway.dialects import DIALECTS, PROVIDERS
 from seatrial.gateway.upstreams.cache import CachedUpstream
+from seatrial.gateway.upstreams.http import ProviderOptions
 from seatrial.gateway.upstreams.provider import HttpProvider
-from seatrial.gateway.upstreams.provider_options import ProviderOptions
 from seatrial.gateway.upstreams.replay import ReplayModel
-from seatrial.gateway.upstreams.script_files import load_script
+from seatrial.gateway.upstreams.scripted import load_script
 from seatrial.plugins import load_plugin, plugin_names
 
 _GROUP = "seatrial.upstreams"
-_OURS = ("anthropic", "cache:FOLDER,UPSTREAM", "google", "https://HOST/v1", "openai", "replay:FILE", "scripted:FILE")
 
 _SECONDS = {"first_byte": "first_byte_timeout_sec", "idle": "idle_timeout_sec"}
-_OPENAI: Mapping[str, Any] = {"dialects": frozenset({"openai_chat", "openai_responses"})}
-_ANTHROPIC: Mapping[str, Any] = {"dialects": frozenset({"anthropic"})}
-_GOOGLE: Mapping[str, Any] = {"dialects": frozenset({"google"})}
-_PROVIDERS: Mapping[str, Mapping[str, Any]] = {"openai": _OPENAI, "anthropic": _ANTHROPIC, "google": _GOOGLE}
-
-_OTHER_KEY = "GOOGLE_API_KEY"
-_HOMES: Mapping[str, Mapping[str, str]] = {
-    "openai": {"base_url": "https://api.openai.com/v1", "api_key_var": "OPENAI_API_KEY"},
-    "anthropic": {"base_url": "https://api.anthropic.com", "api_key_var": "ANTHROPIC_API_KEY"},
-    "google": {"base_url": "https://generativelanguage.googleapis.com", "api_key_var": "GEMINI_API_KEY"},
-}
 
 
 def make_upstream(text: str, environ: Mapping[str, str] = os.environ, ca_file: str | None = None) -> Upstream:
@@ -65,9 +54,9 @@ def make_upstream(text: str, environ: Mapping[str, str] = os.environ, ca_file: s
         path = Path(rest).expanduser()
         return load_script(path) if kind == "scripted" else ReplayModel.from_file(path)
     name, comma, settings = kind.partition(",")
-    if name in _PROVIDERS:
+    if name in PROVIDERS:
         at_home = not rest or bool(comma)
-        values = {**_with_other_key(_named(name, at_home=at_home), environ), **trust}
+        values = {**_named(name, environ, at_home=at_home), **trust}
         return _provider(f",{settings}{colon}{rest}" if at_home else rest, values, environ)
     return _plugin(kind, rest, text)
 
@@ -90,19 +79,18 @@ def missing_plugin(text: str) -> str | None:
     kind, _, rest = text.strip().partition(":")
     if kind == "cache":
         return missing_plugin(rest.partition(",")[2])
-    ours = {"http", "https", "scripted", "replay", *_PROVIDERS}
+    ours = {"http", "https", "scripted", "replay", *PROVIDERS}
     return None if kind.partition(",")[0] in ours or kind in plugin_names(_GROUP) else kind
 
 
-def _named(name: str, *, at_home: bool) -> Mapping[str, Any]:
-    return {**_PROVIDERS[name], **(_HOMES[name] if at_home else {})}
-
-
-def _with_other_key(values: Mapping[str, Any], environ: Mapping[str, str]) -> Mapping[str, Any]:
-    """Google's own clients know two names of its key."""
-    if values.get("api_key_var") == "GEMINI_API_KEY" and not environ.get("GEMINI_API_KEY") and environ.get(_OTHER_KEY):
-        return {**values, "api_key_var": _OTHER_KEY}
-    return values
+def _named(name: str, environ: Mapping[str, str], *, at_home: bool) -> Mapping[str, Any]:
+    """The options of a provider; where it is, unless another address is named, and which of its variables has a key."""
+    provider = PROVIDERS[name]
+    spoken = {"dialects": frozenset(each.name for each in DIALECTS.values() if each.provider is provider)}
+    if not at_home:
+        return spoken
+    key = next(filter(environ.get, provider.key_variables), provider.key_variables[0])
+    return {**spoken, "base_url": provider.base_url, "api_key_var": key}
 
 
 def _cached(text: str, rest: str, environ: Mapping[str, str], ca_file: str | None) -> Upstream:
@@ -141,7 +129,8 @@ def _setting(text: str) -> dict[str, Any]:
 
 def _plugin(kind: str, rest: str, text: str) -> Upstream:
     if kind not in plugin_names(_GROUP):
-        known = ", ".join([*_OURS, *plugin_names(_GROUP)])
+        ours = sorted([*PROVIDERS, "cache:FOLDER,UPSTREAM", "https://HOST/v1", "replay:FILE", "scripted:FILE"])
+        known = ", ".join([*ours, *plugin_names(_GROUP)])
         raise UsageError(f"there is no upstream {text!r}; there are: {known}")
     upstream: Upstream = load_plugin(_GROUP, kind)(rest)
     return upstream

@@ -6,31 +6,29 @@ and process ids. Calls that overlapped in the earlier trial may come in any orde
 
 import copy
 import datetime as dt
-from collections.abc import AsyncIterator, Sequence
+import hashlib
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+import orjson
 from pydantic import ValidationError
 
 from seatrial.errors import ProviderError, UsageError
 from seatrial.gateway.api import ModelReply, ModelRequest
-from seatrial.gateway.dialects import DIALECTS
-from seatrial.gateway.marks import without_marks
-from seatrial.gateway.neutral.openai_responses_tools import agent_tools
-from seatrial.gateway.recorded import RecordedCalls
-from seatrial.gateway.translate import Untranslatable, translate_response
-from seatrial.gateway.upstreams.answers import ALL_DIALECTS, answer, error_reply, final_error, json_reply, side_answer
-from seatrial.gateway.upstreams.fingerprint import (
-    essential,
-    essential_messages,
-    essential_path,
-    fingerprint,
-    first_difference,
-    without_numbers,
-)
-from seatrial.model.trace import Dialect, ModelCall
+from seatrial.gateway.calls import RecordedCalls, without_marks
+from seatrial.gateway.dialects import ALL_DIALECTS, DIALECTS
+from seatrial.gateway.neutral.types import Untranslatable
+from seatrial.gateway.translate import translate_response
+from seatrial.gateway.upstreams.replies import answer, error_reply, final_error, json_reply, side_answer
+from seatrial.model.trace import DialectName, ModelCall
+
+_VOLATILE = frozenset[str]().union(*(each.volatile_fields for each in DIALECTS.values()))
+_NUMBER = re.compile(rb"[0-9a-f]*[0-9][0-9a-f]*")
+_OUTPUTS = ("tool_result", "function_call_output", "custom_tool_call_output")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,8 +67,7 @@ class ReplayModel:
         return cls(_read_calls(path), str(path))
 
     @property
-    def dialects(self) -> frozenset[Dialect]:
-        """All of them: what was asked in one is answered in it."""
+    def dialects(self) -> frozenset[DialectName]:
         return ALL_DIALECTS
 
     def fresh(self) -> "ReplayModel":
@@ -80,7 +77,6 @@ class ReplayModel:
         return model
 
     def rewind(self) -> None:
-        """Go back to the first call."""
         self._left = list(self._recorded)
 
     @asynccontextmanager
@@ -138,10 +134,11 @@ def _path(asked: ModelRequest | ModelCall) -> str:
 
 
 def _is_foreign_error(request: ModelRequest, response: dict[str, Any]) -> bool:
-    error = response.get("error")
-    googles = isinstance(error, dict) and "status" in error
-    anthropics = response.get("type") == "error"
-    return (anthropics, googles) != (request.dialect == "anthropic", request.dialect == "google")
+    return any(
+        each.is_error(response) != (each.name == request.dialect)
+        for each in DIALECTS.values()
+        if each.is_error is not None
+    )
 
 
 def _in_its_dialect(request: ModelRequest, response: dict[str, Any]) -> dict[str, Any]:
@@ -151,12 +148,12 @@ def _in_its_dialect(request: ModelRequest, response: dict[str, Any]) -> dict[str
         return response
     spoken = next((dialect for dialect, module in DIALECTS.items() if module.holds_answer(response)), wanted)
     try:
-        return translate_response(response, spoken, wanted, agent_tools(wanted, request.payload or {}))
+        return translate_response(response, spoken, wanted, DIALECTS[wanted].agent_tools(request.payload or {}))
     except Untranslatable as error:
         raise final_error(f"this answer cannot be translated: {error}") from error
 
 
-def _loose_hash(dialect: Dialect | None, path: str, messages: list[Any], rest: dict[str, Any]) -> str:
+def _loose_hash(dialect: DialectName | None, path: str, messages: list[Any], rest: dict[str, Any]) -> str:
     return fingerprint(dialect, path, without_numbers(messages), rest)
 
 
@@ -209,3 +206,91 @@ def _read_calls(path: Path) -> list[ModelCall]:
         except ValidationError as error:
             raise UsageError(f"line {number} of {path} is not a recorded call: {error.errors()[0]['msg']}") from error
     return calls
+
+
+# When two requests ask for the same: what counts in them, its hash, and where they first differ.
+
+
+def essential(payload: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A request without what does not change its answer: some of its fields, and cache marks wherever they are."""
+    kept = {key: without_marks(value) for key, value in (payload or {}).items() if key not in _VOLATILE}
+    return {**kept, "input": essential_messages(kept["input"])} if isinstance(kept.get("input"), list) else kept
+
+
+def essential_messages(messages: list[Any]) -> list[Any]:
+    """A conversation without the names that an agent makes up for its messages anew in each run, as Codex does."""
+    return [_unnamed(each) if isinstance(each, dict) and "id" in each and "type" in each else each for each in messages]
+
+
+def _unnamed(item: dict[str, Any]) -> dict[str, Any]:
+    if item["type"] == "item_reference":
+        return item
+    return {key: value for key, value in item.items() if key != "id"}
+
+
+def without_numbers(messages: list[Any]) -> list[Any]:
+    """A conversation in which the numbers are blank that tools gave back: times, and names made up for one use."""
+    return [_blank(each) if isinstance(each, dict) else each for each in messages]
+
+
+def _blank(message: dict[str, Any]) -> dict[str, Any]:
+    if message.get("role") == "tool" or message.get("type") in _OUTPUTS:
+        said = {name: message[name] for name in ("content", "output") if name in message}
+        return {**message, **{name: _NUMBER.sub(b"#", _canonical(value)).decode() for name, value in said.items()}}
+    if "functionResponse" in message:
+        return {**message, "functionResponse": _NUMBER.sub(b"#", _canonical(message["functionResponse"])).decode()}
+    if isinstance(parts := message.get("parts"), list):
+        return {**message, "parts": without_numbers(parts)}
+    content = message.get("content")
+    return {**message, "content": without_numbers(content)} if isinstance(content, list) else message
+
+
+def essential_path(dialect: DialectName | None, path: str) -> str:
+    """A path without what does not change the answer: one that names the model says nothing beside the payload."""
+    return path if dialect is None or DIALECTS[dialect].model_paths is None else ""
+
+
+def fingerprint(*parts: Any) -> str:
+    """A hash of JSON values, in which the order of keys does not count."""
+    return hashlib.sha256(_canonical(parts)).hexdigest()
+
+
+def first_difference(expected: Any, found: Any, where: str = "") -> str | None:
+    """The place where two JSON values first differ, and how; None if they are equal."""
+    if _canonical(expected) == _canonical(found):
+        return None
+    if isinstance(expected, dict) and isinstance(found, dict):
+        return _in_tables(expected, found, where)
+    if isinstance(expected, list) and isinstance(found, list):
+        return _in_lists(expected, found, where)
+    return f"{where or 'the request'} was {_shown(expected)}, is now {_shown(found)}"
+
+
+def _canonical(value: Any) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+
+
+def _in_tables(expected: dict[str, Any], found: dict[str, Any], where: str) -> str | None:
+    for key in sorted(expected.keys() | found.keys()):
+        place = f"{where}.{key}" if where else key
+        if key not in found:
+            return f"{place} was {_shown(expected[key])}, is now missing"
+        if key not in expected:
+            return f"{place} was not there, is now {_shown(found[key])}"
+        if difference := first_difference(expected[key], found[key], place):
+            return difference
+    return None
+
+
+def _in_lists(expected: list[Any], found: list[Any], where: str) -> str | None:
+    for index, (before, now) in enumerate(zip(expected, found, strict=False)):
+        if difference := first_difference(before, now, f"{where}[{index}]"):
+            return difference
+    if len(expected) != len(found):
+        return f"{where} had {len(expected)} entries, has now {len(found)}"
+    return None
+
+
+def _shown(value: Any) -> str:
+    text = orjson.dumps(value).decode()
+    return text if len(text) <= 200 else f"{text[:200]}… ({len(text)} characters)"

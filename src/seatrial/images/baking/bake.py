@@ -1,42 +1,43 @@
-"""Baking: packages become a tree, in a sandbox on this machine's own system, and the tree an image of the store."""
+"""Layers that bring agents: packages baked into a tree, in a sandbox on this machine's own system.
+
+The code that runs in that sandbox is in `inside/`. A tree of the user's own is taken as it is.
+"""
 
 import asyncio
 import os
 import tarfile
 import tempfile
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import IO
 
 from seatrial.errors import BakeError
-from seatrial.images.baking.host_settings import HostSettings, where_settings_are
-from seatrial.images.baking.inside.orders import BakeOrder
+from seatrial.images.baking.inside.install import BakeOrder
 from seatrial.images.baking.layout import (
     NODE,
     PATCHER,
     RECIPE_LABEL,
+    HostSettings,
     for_this_machine,
     image_name,
+    settings_here,
     title_of,
     tree_of,
+    where_settings_are,
 )
-from seatrial.images.baking.python_copy import add_text, pack_pip, pack_python
-from seatrial.images.baking.pythons import PythonHome, choose_python
-from seatrial.images.baking.tidy import entries_of_archive, rewound, write_layer
-from seatrial.images.building.events import StepLog, ignore_events
-from seatrial.images.building.step_cache import StepCache
-from seatrial.images.config import ImageDocument, Layers, Settings
-from seatrial.images.platforms import host_platform
-from seatrial.images.store import Store
-from seatrial.images.stored import StoredImage
-from seatrial.model.job import LayerRecipe
-from seatrial.sandbox.api import DEFAULT_PATH, HOST_IMAGE, ExecSpec, Sandbox, SandboxBackend, SandboxSpec
-from seatrial.sandbox.ca_file import ca_variables, named_ca
-from seatrial.sandbox.session import open_sandbox
-from seatrial.sandbox.way_out import STRAIGHT, WayOut
+from seatrial.images.baking.pythons import PythonHome, add_text, choose_python, pack_pip, pack_python
+from seatrial.images.baking.tidy import entries_of_archive, pack_layer, rewound, write_layer
+from seatrial.images.building.step_cache import StepCache, StepLog
+from seatrial.images.config import ImageDocument, Layers, Settings, host_platform
+from seatrial.images.pull import OFFLINE
+from seatrial.images.store import Store, StoredImage, StoredLayer, open_store
+from seatrial.model.events import Notice, Observer, unobserved
+from seatrial.model.job import AgentLayer, LayerRecipe
+from seatrial.sandbox.api import DEFAULT_PATH, HOST_IMAGE, ExecSpec, Sandbox, SandboxBackend, SandboxSpec, open_sandbox
+from seatrial.sandbox.trust import STRAIGHT, WayOut, ca_variables, named_ca
 
 _WORKSHOP = "/opt/seatrial/workshop"
 _HOME, _CODE, _CA, _ORDER = (f"{_WORKSHOP}/{name}" for name in ("home", "code", "ca.pem", "order.json"))
@@ -144,7 +145,7 @@ async def _run(sandbox: Sandbox, means: BakeMeans, recipe: LayerRecipe) -> None:
         "LC_ALL": "C.UTF-8",
     }
     path = StepCache(means.store).log_of(f"bake-{recipe.name}-{recipe.version}")
-    log = StepLog(path, ignore_events)
+    log = StepLog(path, unobserved)
     try:
         result = await sandbox.exec(
             ExecSpec(
@@ -176,3 +177,70 @@ def _tidy(raw: IO[bytes], layer: IO[bytes], tree: str) -> None:
     raw.seek(0)
     with tarfile.open(fileobj=raw, mode="r:") as tar:
         write_layer(entries_of_archive(tar, tree.strip("/")), layer)
+
+
+# Layers by recipe or by a tree of the user's own, each in the store once.
+
+
+def find_baked(store: Store, recipe: LayerRecipe) -> StoredImage | None:
+    """The image with the tree of a recipe, None when it has not been baked here. Raises UsageError."""
+    return store.find(image_name(recipe), host_platform())
+
+
+async def baked_layer(means: BakeMeans, recipe: LayerRecipe, observe: Observer[Notice]) -> StoredLayer:
+    """The tree of a recipe, baked first if it is not there. Raises BakeError, UsageError and SandboxError."""
+    async with means.store.working_on(f"bake-{image_name(recipe)}"):
+        image = find_baked(means.store, recipe)
+        layer = _layer_of(means.store, image) if image else None
+        if layer is None:
+            _check_reach(recipe)
+            observe(Notice(f"baking {title_of(recipe)}, once for this machine"))
+            layer = _layer_of(means.store, await bake(means, recipe))
+        assert layer is not None  # noqa: S101 - it was put there, and is claimed until the store is closed
+        return layer
+
+
+def _check_reach(recipe: LayerRecipe) -> None:
+    if os.environ.get(OFFLINE) and (recipe.npm or recipe.pip):
+        raise BakeError(
+            f"{title_of(recipe)} has not been baked here, and no registry is asked, because {OFFLINE} is set; "
+            "`seatrial agents load` a file that was baked elsewhere"
+        )
+
+
+def _layer_of(store: Store, image: StoredImage) -> StoredLayer | None:
+    store.image(image)  # which is in use now
+    return store.layer(image.layers[0])
+
+
+async def own_layer(store: Store, layer: AgentLayer) -> StoredLayer:
+    """A tree of the user's own. Raises AgentSetupError for one that is not what it was when the job began."""
+    digest = f"sha256:{layer.digest}"
+    async with store.working_on(digest):
+        if found := store.layer(digest):
+            return found
+        with tempfile.TemporaryFile(dir=store.root) as archive:
+            await asyncio.to_thread(pack_layer, layer, archive)
+            return await store.add_layer(rewound(archive), digest)
+
+
+async def agent_layer(means: BakeMeans, wanted: LayerRecipe | AgentLayer, observe: Observer[Notice]) -> StoredLayer:
+    if isinstance(wanted, AgentLayer):
+        return await own_layer(means.store, wanted)
+    return await baked_layer(means, wanted, observe)
+
+
+@asynccontextmanager
+async def embedded_backend() -> AsyncIterator[SandboxBackend]:
+    """A backend to bake on, whatever the trials run on."""
+    from seatrial.sandbox.embedded.backend import EmbeddedBackend  # noqa: PLC0415 - only if something is to be baked
+
+    async with EmbeddedBackend() as backend:
+        yield backend
+
+
+@asynccontextmanager
+async def open_bakery(way_out: WayOut, *, host_settings: bool | None = None) -> AsyncIterator[BakeMeans]:
+    """What to bake with on this machine, for the length of a block."""
+    async with open_store() as store:
+        yield BakeMeans(store, embedded_backend, way_out, settings_here(allowed=host_settings))

@@ -13,13 +13,12 @@ import zstandard
 from seatrial.errors import ImageError, UsageError
 from seatrial.images.baking.layout import RECIPE_LABEL, image_name, title_of, tree_of
 from seatrial.images.baking.tidy import entries_of_folder, rewound, write_layer
-from seatrial.images.compression import BROKEN
-from seatrial.images.config import ImageDocument, read_document
-from seatrial.images.layers import WHITEOUT, LayerBounds, safe_parts
-from seatrial.images.platforms import host_platform
-from seatrial.images.store import Store
-from seatrial.images.stored import StoredImage, StoredLayer
+from seatrial.images.config import ImageDocument, host_platform, read_document
+from seatrial.images.layers import BROKEN, LayerBounds
+from seatrial.images.store import Store, StoredImage, StoredLayer
 from seatrial.model.job import LayerRecipe
+from seatrial.sandbox.archives import add_file, safe_parts
+from seatrial.sandbox.layers import WHITEOUT
 
 _MANIFEST, _CONFIG, _LAYER = "manifest.json", "config.json", "layer.tar.zst"
 _MAX_DOCUMENT = 2**20
@@ -54,17 +53,12 @@ def _save(layer: StoredLayer, config: bytes, image: StoredImage, target: Path) -
         with zstandard.ZstdCompressor(level=_LEVEL, threads=-1).stream_writer(packed, closefd=False) as writer:
             write_tree(layer, writer)
         with target.open("wb") as file, tarfile.open(fileobj=file, mode="w") as tar:
-            _add(tar, _MANIFEST, io.BytesIO(json.dumps(manifest).encode()))
-            _add(tar, _CONFIG, io.BytesIO(config))
-            _add(tar, _LAYER, packed)
-
-
-def _add(tar: tarfile.TarFile, name: str, content: IO[bytes]) -> None:
-    member = tarfile.TarInfo(name)
-    member.size = content.seek(0, io.SEEK_END)
-    member.mode = 0o644
-    content.seek(0)
-    tar.addfile(member, content)
+            add_file(tar, _MANIFEST, json.dumps(manifest).encode())
+            add_file(tar, _CONFIG, config)
+            member = tarfile.TarInfo(_LAYER)
+            member.size = packed.seek(0, io.SEEK_END)
+            packed.seek(0)
+            tar.addfile(member, packed)
 
 
 async def load_tree(store: Store, path: Path) -> StoredImage:
@@ -135,11 +129,11 @@ def _check(path: Path, document: ImageDocument, recipe: LayerRecipe) -> None:
 
 def _check_names(path: Path, layer: IO[bytes], recipe: LayerRecipe) -> None:
     """Nothing in it may lie anywhere but in its tree, nor be other than what `write_layer` writes."""
-    wanted = safe_parts(tree_of(recipe))
+    wanted = safe_parts(tree_of(recipe), absolute="below")
     ends: set[tuple[str, ...]] = set()  # what nothing can be below: through a link, it would lie elsewhere
     with tarfile.open(fileobj=layer, mode="r:") as tar:
         for member in tar:
-            found = safe_parts(member.name) if ".." not in member.name.split("/") else ()
+            found = safe_parts(member.name, absolute="below") if ".." not in member.name.split("/") else ()
             outside = found[: len(wanted)] != wanted[: len(found)] or (len(found) <= len(wanted) and not member.isdir())
             if not found or outside or any(found[:end] in ends for end in range(len(found))):
                 raise UsageError(f"{path}: it has {member.name!r}, which is not in the tree of {title_of(recipe)}")

@@ -3,18 +3,23 @@
 What it is made of comes from strangers, or from a folder of the user's; `checked_name` says what no layer may hold.
 """
 
+import hashlib
 import io
 import os
 import stat
 import tarfile
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, BinaryIO, Literal, cast
 
-from seatrial.errors import ImageError
-from seatrial.images.layers import WHITEOUT, safe_parts
+from seatrial.errors import AgentSetupError, ImageError, JobError, SandboxError
+from seatrial.images.layers import BROKEN, LayerBounds, open_compressed
+from seatrial.model.job import AgentLayer
+from seatrial.sandbox.archives import safe_parts, write_tar
+from seatrial.sandbox.layers import WHITEOUT
 
 # Sandboxes lay these out themselves, or they are the verifier's.
 _OURS = frozenset({"dev", "proc", "sys", "run", "task", "tests", "solution", "logs", "tmp"})
@@ -46,9 +51,7 @@ def write_layer(entries: Iterable[LayerEntry], archive: IO[bytes]) -> None:
         for parent in _parents(path):
             if found.setdefault(parent, LayerEntry(parent, "folder")).kind != "folder":
                 raise ImageError(f"/{path} is below /{parent}, which is no folder")
-    with tarfile.open(
-        fileobj=archive, mode="w|", format=tarfile.PAX_FORMAT, encoding="utf-8", errors="surrogateescape"
-    ) as tar:
+    with write_tar(archive, "w|") as tar:
         for path in sorted(found):
             _add(tar, found[path])
 
@@ -150,8 +153,8 @@ def _file_of(tar: tarfile.TarFile, member: tarfile.TarInfo, path: str, files: di
 
 def _safe(name: str) -> tuple[str, ...]:
     try:
-        return safe_parts(name)
-    except ImageError as error:
+        return safe_parts(name, absolute="below")
+    except SandboxError as error:
         raise ImageError(f"{name!r}: {error}") from error
 
 
@@ -168,3 +171,103 @@ def checked_name(path: str) -> str:
                 f"/{path}: /{place} is a link in many images, which this would hide; put it below /usr/local or /opt"
             )
     return "/".join(parts)
+
+
+# A layer of the user's own, a folder or an archive: how it is read, and its digest.
+
+_CHUNK = 2**20
+_OPT = "/opt/"
+_UNREADABLE = (tarfile.TarError, ValueError, ArithmeticError, *BROKEN)
+
+
+class _Digesting:
+    """Takes what is written, for a file if there is one, and knows its digest."""
+
+    def __init__(self, file: IO[bytes] | None = None) -> None:
+        self._file = file
+        self.hash = hashlib.sha256()
+
+    def write(self, chunk: bytes, /) -> int:
+        self.hash.update(chunk)
+        return self._file.write(chunk) if self._file else len(chunk)
+
+
+def lock_layer(layer: AgentLayer) -> AgentLayer:
+    """The layer with a whole path and with what it is now, unless that was settled before. Raises JobError."""
+    source = os.path.abspath(layer.source)  # noqa: PTH100 - links stay as they were named
+    return layer.model_copy(update={"source": source, "digest": layer.digest or _digest(Path(source))})
+
+
+def has_changed(layer: AgentLayer) -> bool:
+    """Whether a layer is not what it was when it was locked, or is not there any more."""
+    try:
+        return _digest(Path(layer.source)) != layer.digest
+    except JobError:
+        return True
+
+
+def beside_opt(layer: AgentLayer) -> list[str]:
+    """The files and links of a layer that programs of the image may load, since they do not lie in /opt."""
+    try:
+        with _entries(Path(layer.source)) as entries:
+            brought = [f"/{each.path}" for each in entries if each.kind != "folder"]
+    except (OSError, ImageError, *_UNREADABLE):  # which is said where it is laid out
+        return []
+    return sorted(path for path in brought if not path.startswith(_OPT))
+
+
+def pack_layer(layer: AgentLayer, archive: IO[bytes]) -> None:
+    """Write the archive of a locked layer. Raises AgentSetupError for one that has changed since."""
+    writer = _Digesting(archive)
+    try:
+        _write(Path(layer.source), cast(IO[bytes], writer))
+    except JobError as error:
+        raise AgentSetupError(str(error)) from error
+    archive.flush()
+    if writer.hash.hexdigest() != layer.digest:
+        raise AgentSetupError(f"{layer.source}: the agent's layer has changed since the job began; run a new job")
+
+
+def _digest(source: Path) -> str:
+    digest = _Digesting()
+    _write(source, cast(IO[bytes], digest))
+    return digest.hash.hexdigest()
+
+
+def _write(source: Path, archive: IO[bytes]) -> None:
+    try:
+        with _entries(source) as entries:
+            write_layer(entries, archive)
+    except ImageError as error:
+        raise JobError(f"--agent-layer {source}: {error}") from error
+    except FileNotFoundError as error:
+        raise JobError(
+            f"--agent-layer {source}: there is no {error.filename}; name a folder or a tar archive"
+        ) from error
+    except _UNREADABLE as error:
+        raise JobError(f"--agent-layer {source}: it is not readable as a tar archive: {error}") from error
+    except OSError as error:
+        raise JobError(f"--agent-layer {source}: it cannot be read: {error.strerror or error}") from error
+
+
+@contextmanager
+def _entries(source: Path) -> Iterator[Iterator[LayerEntry]]:
+    if source.is_dir():
+        yield entries_of_folder(source)
+        return
+    with source.open("rb") as file, tempfile.TemporaryFile() as plain:
+        stream = open_compressed(file)
+        if stream is not file:
+            _copy(stream, plain)
+        with tarfile.open(fileobj=file if stream is file else plain, mode="r:") as tar:
+            yield entries_of_archive(tar)
+
+
+def _copy(stream: IO[bytes], plain: IO[bytes]) -> None:
+    left = LayerBounds().max_bytes
+    while chunk := stream.read(_CHUNK):
+        plain.write(chunk)
+        left -= len(chunk)
+        if left < 0:
+            raise ImageError(f"it unpacks to more than {LayerBounds().max_bytes} bytes, which no agent has")
+    plain.seek(0)

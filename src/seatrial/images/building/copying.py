@@ -11,19 +11,28 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
+from pathlib import Path
 from typing import IO, BinaryIO, Literal
 
-from seatrial.errors import ImageError
-from seatrial.images.building.ignore import IgnoreRules
-from seatrial.images.building.layer_view import LayerView
-from seatrial.images.building.trees import FileTree, FoundFile, resolve, walk
-from seatrial.images.building.words import WordError
-from seatrial.images.compression import BROKEN, open_compressed
-from seatrial.images.layer_owners import OwnersHere
-from seatrial.images.layers import safe_parts
+from seatrial.errors import ImageError, SandboxError
+from seatrial.images.building.dockerfile import WordError
+from seatrial.images.building.trees import (
+    ContextTree,
+    FileTree,
+    FoundFile,
+    IgnoreRules,
+    LayerView,
+    has_wildcards,
+    match,
+    resolve,
+    walk,
+)
+from seatrial.images.copying import OwnersHere
+from seatrial.images.layers import BROKEN, open_compressed
+from seatrial.sandbox.archives import UNREADABLE, read_tar, safe_parts, write_tar
 
 _NEW_FOLDER, _NEW_FILE = 0o755, 0o644
-_NOT_AN_ARCHIVE = (tarfile.TarError, ImageError, OSError, ValueError, *BROKEN)
+_NOT_AN_ARCHIVE = (*UNREADABLE, *BROKEN, ImageError, SandboxError)
 Owner = tuple[int, int]
 
 
@@ -58,7 +67,7 @@ def write_copy_layer(archive: BinaryIO, view: LayerView, plan: CopyPlan) -> None
 
     Raises WordError when files and directories are in each other's way, OSError for what cannot be read.
     """
-    with _open_layer(archive) as tar:
+    with write_tar(archive, shape=tarfile.GNU_FORMAT) as tar:
         copier = _Copier(_LayerArchive(tar, view), plan)
         for source in plan.sources:
             copier.add(source)
@@ -68,14 +77,8 @@ def write_copy_layer(archive: BinaryIO, view: LayerView, plan: CopyPlan) -> None
 
 def write_folder_layer(archive: BinaryIO, view: LayerView, path: str, owner: Owner) -> None:
     """Write the layer that makes a directory with all above it. Raises WordError when something is in the way."""
-    with _open_layer(archive) as tar:
+    with write_tar(archive, shape=tarfile.GNU_FORMAT) as tar:
         _LayerArchive(tar, view).make_folder(resolve(view, path), owner)
-
-
-def _open_layer(archive: BinaryIO) -> tarfile.TarFile:
-    return tarfile.open(
-        fileobj=archive, mode="w", format=tarfile.GNU_FORMAT, encoding="utf-8", errors="surrogateescape"
-    )
 
 
 class _LayerArchive:
@@ -92,7 +95,6 @@ class _LayerArchive:
         return self._view.look(path)
 
     def resolve(self, path: str) -> str:
-        """Where a path leads in the layers below."""
         return resolve(self._view, path)
 
     def make_folder(self, path: str, owner: Owner) -> None:
@@ -110,7 +112,6 @@ class _LayerArchive:
         self._tar.addfile(_describe(path, found, self.owner_of(found)))
 
     def owner_of(self, found: FoundFile) -> Owner:
-        """Who something in a layer belongs to."""
         return self._owners.inside(found.status)
 
     def set_folder(self, member: tarfile.TarInfo) -> None:
@@ -210,9 +211,7 @@ class _Copier:
         """Unpack an archive, whatever it is called; False when it is none."""
         with found.place.open("rb") as file:
             try:
-                tar = tarfile.open(  # noqa: SIM115 - it holds nothing but the file, which is closed
-                    fileobj=open_compressed(file), mode="r|", encoding="utf-8", errors="surrogateescape"
-                )
+                tar = read_tar(open_compressed(file), "r|")
                 member = tar.next()
             except _NOT_AN_ARCHIVE:
                 return False
@@ -226,7 +225,7 @@ class _Copier:
         return True
 
     def _add_member(self, tar: tarfile.TarFile, member: tarfile.TarInfo) -> None:
-        parts = safe_parts(member.name)
+        parts = safe_parts(member.name, absolute="below")
         if not parts:
             return
         folder = self._layer.resolve("/".join((self._target, *parts[:-1])))
@@ -236,7 +235,8 @@ class _Copier:
         copy.type = tarfile.REGTYPE if member.isreg() else member.type
         copy.linkname = member.linkname
         if member.islnk():
-            copy.linkname = self._layer.resolve("/".join((self._target, *safe_parts(member.linkname)))).lstrip("/")
+            source = safe_parts(member.linkname, absolute="below")
+            copy.linkname = self._layer.resolve("/".join((self._target, *source))).lstrip("/")
         if member.isdir():
             self._layer.set_folder(copy)
             return
@@ -263,3 +263,121 @@ def _describe_new(path: str, mode: int, owner: Owner, kind: bytes) -> tarfile.Ta
     member.mode, member.type, member.mtime = mode, kind, int(time.time())
     member.uid, member.gid = owner
     return member
+
+
+# Owners: `--chown` and USER as numbers.
+
+_MAX_ID = 2**32 - 2
+
+
+def find_owner(view: LayerView, text: str) -> tuple[int, int]:
+    """User and group of `user`, `user:group` or `:group`, names or numbers. Raises WordError.
+
+    A name stands for its user's own group as well, a number for the group of the same number.
+    """
+    user, colon, group = text.partition(":")
+    uid, gid = _find_user(view, user) if user else (0, 0)
+    if not colon or not group:
+        return uid, gid
+    return uid, _number(group) if group.isdigit() else _find_group(view, group)
+
+
+def _find_user(view: LayerView, user: str) -> tuple[int, int]:
+    if user.isdigit():
+        return _number(user), _number(user)
+    for row in _rows(view, "/etc/passwd"):
+        if row[0] == user and len(row) > 3 and row[2].isdigit() and row[3].isdigit():
+            return _number(row[2]), _number(row[3])
+    raise WordError(f"there is no user {user!r} in the image's /etc/passwd")
+
+
+def _find_group(view: LayerView, group: str) -> int:
+    for row in _rows(view, "/etc/group"):
+        if row[0] == group and len(row) > 2 and row[2].isdigit():
+            return _number(row[2])
+    raise WordError(f"there is no group {group!r} in the image's /etc/group")
+
+
+def _rows(view: LayerView, path: str) -> list[list[str]]:
+    return [line.split(":") for line in view.read(path).decode("utf-8", "replace").splitlines()]
+
+
+def _number(text: str) -> int:
+    value = int(text) if text.isascii() and len(text) <= 10 else _MAX_ID + 1
+    if value > _MAX_ID:
+        raise WordError(f"{text} is not a possible number of a user or group")
+    return value
+
+
+# Sources: the context, another stage, or another image; and the reason where a file is missing.
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A place files are copied from; `key` stands for its content, where it is known without looking."""
+
+    tree: FileTree
+    key: str | None
+    context: Path | None = None
+
+
+def find_sources(origin: Origin, words: Sequence[str]) -> list[CopySource]:
+    """What some words of COPY name, in their order. Raises WordError, OSError.
+
+    A pattern that matches nothing is no mistake beside something that is there.
+    """
+    found: list[CopySource] = []
+    for word in words:
+        found += _find(origin, word)
+    if not found and words:
+        raise WordError(f"{' '.join(words)} matches nothing in {_describe_source(origin)}")
+    return found
+
+
+def _find(origin: Origin, word: str) -> list[CopySource]:
+    if has_wildcards(word):
+        try:
+            paths = match(origin.tree, _clean(word))
+        except ValueError as error:
+            raise WordError(str(error)) from None
+        return [_source(origin.tree, path) for path in paths]
+    path = resolve(origin.tree, _clean(word))
+    if origin.tree.look(path) is None:
+        raise WordError(_why_missing(origin, word))
+    return [_source(origin.tree, _clean(word))]
+
+
+def _source(tree: FileTree, path: str) -> CopySource:
+    return CopySource(tree, resolve(tree, path), path.rstrip("/").rpartition("/")[2])
+
+
+def _clean(word: str) -> str:
+    """A path from the root of the origin: `..` leads no further up."""
+    parts: list[str] = []
+    for part in word.split("/"):
+        if part == "..":
+            del parts[-1:]
+        elif part not in ("", "."):
+            parts.append(part)
+    return "/" + "/".join(parts)
+
+
+def _describe_source(origin: Origin) -> str:
+    return f"the build context {origin.context}" if origin.context else "the image it is copied from"
+
+
+def _why_missing(origin: Origin, word: str) -> str:
+    missing = f"{word} is not in {_describe_source(origin)}"
+    if origin.context is None or not isinstance(origin.tree, ContextTree):
+        return missing
+    relative = _clean(word).lstrip("/")
+    if found := origin.tree.look_anyway(relative):
+        if found.is_link and not origin.tree.ignores(relative):
+            return f"{word} is a link to {found.place.readlink()}, and that is not in {_describe_source(origin)}"
+        return f"{word} is left out of the build context by .dockerignore"
+    folder = origin.context.parent
+    if not (folder / "task.toml").exists() or not (folder / relative).exists():
+        return missing
+    inside = relative.removeprefix(f"{origin.context.name}/")
+    advice = f"write {inside!r}" if inside != relative else f"move it to {origin.context.name}/"
+    return f"{missing}, which is the task's {origin.context.name}/ folder; it is in the task folder itself: {advice}"

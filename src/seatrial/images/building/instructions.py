@@ -8,9 +8,21 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from seatrial.errors import BuildError
-from seatrial.images.building.dockerfile import Dockerfile, Heredoc, Instruction, parse_dockerfile, parse_opening
-from seatrial.images.building.flags import FLAGS, Flags, parse_duration, read_flags
-from seatrial.images.building.words import WordError, parse_list, split_raw
+from seatrial.images.building.dockerfile import (
+    FLAGS,
+    OR_DOCKER,
+    Dockerfile,
+    Flags,
+    Heredoc,
+    Instruction,
+    WordError,
+    parse_dockerfile,
+    parse_duration,
+    parse_list,
+    parse_opening,
+    read_flags,
+    split_raw,
+)
 
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -144,7 +156,7 @@ def _understand(instruction: Instruction, escape: str) -> What:
     keyword = instruction.keyword
     if keyword not in _READERS:
         known = ", ".join(sorted(_READERS))
-        raise WordError(f"unsupported instruction; known are {known}; or build with --builder docker")
+        raise WordError(f"unsupported instruction; known are {known}; {OR_DOCKER}")
     flags = read_flags(instruction.flags, FLAGS.get(keyword, {}))
     if not instruction.arguments:
         raise WordError("it needs an argument")

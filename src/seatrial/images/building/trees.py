@@ -1,16 +1,175 @@
-"""Trees of files that are looked into without being mounted: how links lead on within one, and what a pattern matches.
+"""Trees of files that are looked into without being mounted: build contexts and the layers of images.
 
-Paths within a tree start at its root, as in `/usr/bin`, and never lead out of it, whatever its links say.
+Paths within a tree start at its root, as in `/usr/bin`, and never lead out of it, whatever its links say. Patterns are
+those of `.dockerignore` and COPY.
 """
 
 import errno
+import hashlib
 import os
+import re
 import stat
-from collections.abc import Iterator
-from pathlib import Path
-from typing import NamedTuple, Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Literal, NamedTuple, Protocol
 
-from seatrial.images.building.ignore import compile_pattern
+from seatrial.errors import BuildError
+from seatrial.sandbox.layers import is_opaque, is_whiteout
+
+# Patterns of `.dockerignore`. The last one that fits decides; one with `!` brings back. One that fits a directory fits
+# all that is in it.
+
+_MAX_DEEP = 4
+_MAX_LETTERS = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    fits: re.Pattern[str]
+    verdict: bool
+
+
+class IgnoreRules:
+    """The rules of one file, or of none."""
+
+    def __init__(self, lines: Iterable[str] = (), name: str = ".dockerignore") -> None:
+        """Raises BuildError with file and line for a pattern that cannot be one."""
+        self._rules = []
+        for number, line in enumerate(lines, 1):
+            pattern = line.removeprefix("\ufeff") if number == 1 else line
+            if pattern.startswith("#") or not pattern.strip():
+                continue
+            try:
+                self._rules.append(_read_rule(pattern.strip()))
+            except ValueError as error:
+                raise BuildError(f"{name}:{number}: {error}") from None
+
+    @property
+    def empty(self) -> bool:
+        return not self._rules
+
+    @property
+    def bring_back(self) -> bool:
+        return not all(rule.verdict for rule in self._rules)
+
+    def ignores(self, path: str) -> bool:
+        """Whether something does not count; `path` is relative to the context, with `/`."""
+        ends = [index for index, letter in enumerate(path) if letter == "/"]
+        prefixes = [path[:end] for end in ends] + [path]
+        verdict = False
+        for rule in self._rules:
+            if rule.verdict != verdict and any(rule.fits.fullmatch(prefix) for prefix in prefixes):
+                verdict = rule.verdict
+        return verdict
+
+
+def read_ignore_rules(context: Path, dockerfile: Path) -> IgnoreRules:
+    """The rules for a Dockerfile: its own, if there is a `NAME.dockerignore` beside it, else the context's."""
+    for path in (dockerfile.with_name(f"{dockerfile.name}.dockerignore"), context / ".dockerignore"):
+        try:
+            with path.open(encoding="utf-8", errors="surrogateescape") as file:
+                text = file.read(_MAX_LETTERS + 1)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise BuildError(f"{path}: it cannot be read: {error.strerror}") from error
+        if len(text) > _MAX_LETTERS:
+            raise BuildError(f"{path}: it has more than {_MAX_LETTERS:,} letters; is it a list of patterns?")
+        return IgnoreRules(text.splitlines(), str(path))
+    return IgnoreRules()
+
+
+def _read_rule(pattern: str) -> _Rule:
+    brings_back = pattern.startswith("!")
+    pattern = pattern.removeprefix("!").strip() if brings_back else pattern
+    if not pattern:
+        raise ValueError("a `!` with nothing behind it")
+    clean = _clean(pattern)
+    return _Rule(compile_pattern(clean), not brings_back)
+
+
+def _clean(pattern: str) -> str:
+    """Without what makes no difference: leading and doubled slashes, `.` and, as far as they go, `..`."""
+    parts: list[str] = []
+    for part in pattern.split("/"):
+        if part == ".." and parts:
+            parts.pop()
+        elif part not in ("", ".", "..") and not (part == "**" and parts[-1:] == ["**"]):
+            parts.append(part)
+    return str(PurePosixPath(*parts)) if parts else "."
+
+
+def compile_pattern(pattern: str) -> re.Pattern[str]:
+    """`*` and `?` match within a name, `**` any number of directories. Raises ValueError.
+
+    The time a match takes must not be up to whoever wrote the pattern: backtracking is kept in bounds.
+    """
+    if pattern.count("**") > _MAX_DEEP:
+        raise ValueError(f"{pattern!r} has more than {_MAX_DEEP} times `**`")
+    found, pieces, position = "", [""], 0
+    while position < len(pattern):
+        if pattern.startswith("**", position):
+            rest = pattern[position + 2 :]
+            found += _join(pieces) + ("(?:.*/)?" if rest.strip("/") else ".*")
+            pieces, position = [""], position + 2 + rest.startswith("/")
+        elif pattern[position] == "*":
+            pieces.append("")
+            position += 1
+        elif pattern[position] == "/":
+            found, pieces, position = f"{found}{_join(pieces)}/", [""], position + 1
+        else:
+            piece, position = _one_letter(pattern, position)
+            pieces[-1] += piece
+    return re.compile(found + _join(pieces), re.DOTALL)
+
+
+def _join(pieces: list[str]) -> str:
+    """The parts of a name between its stars. But for the last, the first place where one fits is as good as any."""
+    if len(pieces) == 1:
+        return pieces[0]
+    return "".join([pieces[0], *(f"(?>[^/]*?{piece})" for piece in pieces[1:-1]), "[^/]*", pieces[-1]])
+
+
+def _one_letter(pattern: str, position: int) -> tuple[str, int]:
+    """An expression for one letter, and where the pattern goes on."""
+    letter = pattern[position]
+    if letter == "?":
+        return "[^/]", position + 1
+    if letter == "\\":
+        return re.escape(pattern[position + 1 : position + 2]), position + 2
+    if letter == "[":
+        end = _class_end(pattern, position + 1)
+        return _class(pattern[position + 1 : end], pattern), end + 1
+    return re.escape(letter), position + 1
+
+
+def _class_end(pattern: str, start: int) -> int:
+    position = start + (pattern[start : start + 1] == "^")
+    while position < len(pattern) and pattern[position] != "]":
+        position += 2 if pattern[position] == "\\" else 1
+    if position >= len(pattern) or position == start:
+        raise ValueError(f"a `[` in {pattern!r} has no `]`, or nothing before it")
+    return position
+
+
+def _class(content: str, pattern: str) -> str:
+    negated = content.startswith("^")
+    inside = re.sub(r"\\(.)|(.)", _class_letter, content[negated:], flags=re.DOTALL)
+    found = f"(?!/)[{'^' if negated else ''}{inside}]"
+    try:
+        re.compile(found)
+    except re.error:
+        raise ValueError(f"[{content}] in {pattern!r} is no set of letters") from None
+    return found
+
+
+def _class_letter(letter: re.Match[str]) -> str:
+    """A letter of a set, escaped or plain; a plain `-` keeps its meaning."""
+    return "-" if letter[2] == "-" else re.escape(letter[1] or letter[2])
+
+
+# Trees: following links, matching patterns, walking.
 
 _MAX_LINKS = 40
 _WILDCARDS = frozenset("*?[\\")
@@ -24,17 +183,14 @@ class FoundFile(NamedTuple):
 
     @property
     def is_folder(self) -> bool:
-        """Whether it is a directory."""
         return stat.S_ISDIR(self.status.st_mode)
 
     @property
     def is_link(self) -> bool:
-        """Whether it is a symbolic link."""
         return stat.S_ISLNK(self.status.st_mode)
 
     @property
     def is_file(self) -> bool:
-        """Whether it is a regular file."""
         return stat.S_ISREG(self.status.st_mode)
 
 
@@ -77,7 +233,6 @@ def resolve(tree: FileTree, path: str) -> str:
 
 
 def has_wildcards(path: str) -> bool:
-    """Whether a path is a pattern."""
     return not _WILDCARDS.isdisjoint(path)
 
 
@@ -114,3 +269,151 @@ def walk(tree: FileTree, path: str) -> Iterator[tuple[str, FoundFile]]:
         if found.is_folder:
             below = tree.names(f"{path.rstrip('/')}/{relative}")
             pending += [(f"{relative}/", child) for child in reversed(below)]
+
+
+# Layers, as they show when they lie over each other.
+
+_MAX_READ = 2**20
+_HOST = Path("/")
+# What the host image shows of this machine, and what it has of its own, empty.
+_SHOWN = frozenset({"usr", "etc", "opt", "bin", "sbin", "lib", "lib32", "lib64", "libx32"})
+_OWN = frozenset({"root", "home", "run", "mnt", "srv", "tmp", "var", "proc", "sys", "dev"})
+
+
+class LayerView:
+    """A tree made of layers, lowest first, perhaps on top of this machine's own system."""
+
+    def __init__(self, layers: Sequence[Path], base: Literal["empty", "host"] = "empty") -> None:
+        self._tops = list(reversed(layers))
+        self._base = base
+        self._folders: dict[str, list[Path]] = {}
+
+    def look(self, path: str) -> FoundFile | None:
+        """What is at a path that no link is in the way of."""
+        parent, _, name = path.rstrip("/").rpartition("/")
+        if not name:
+            top = (self._tops or [_HOST])[0]
+            return FoundFile(top, top.stat())
+        for folder in self._stack(parent):
+            place = folder / name
+            try:
+                status = place.lstat()
+            except FileNotFoundError:
+                continue
+            hidden = is_whiteout(status) or (self._is_hosts(folder) and not _is_shown(folder, name, status))
+            return None if hidden else FoundFile(place, status)
+        return None
+
+    def names(self, path: str) -> list[str]:
+        inside = path.rstrip("/")
+        found = {entry.name for folder in self._stack(inside) for entry in folder.iterdir()}
+        return sorted(name for name in found if self.look(f"{inside}/{name}"))
+
+    def read(self, path: str) -> bytes:
+        """A small file, links followed; empty when there is none. Raises OSError for one that cannot be read."""
+        found = self.look(resolve(self, path))
+        if found is None or not found.is_file:
+            return b""
+        with found.place.open("rb") as file:
+            return file.read(_MAX_READ)
+
+    def _is_hosts(self, folder: Path) -> bool:
+        return self._base == "host" and not any(folder.is_relative_to(top) for top in self._tops)
+
+    def _stack(self, path: str) -> list[Path]:
+        """The directories that together are the one at a path, the topmost first."""
+        if path not in self._folders:
+            self._folders[path] = self._find_stack(path)
+        return self._folders[path]
+
+    def _find_stack(self, path: str) -> list[Path]:
+        parent, _, name = path.rpartition("/")
+        if not name:
+            return self._tops + ([_HOST] if self._base == "host" else [])
+        found: list[Path] = []
+        for folder in self._stack(parent):
+            place = folder / name
+            if folder == _HOST and name not in _SHOWN:
+                break
+            if place.is_dir() and not place.is_symlink():
+                found.append(place)
+                if is_opaque(place):
+                    break
+            elif os.path.lexists(place):  # a file or a whiteout hides what is below it
+                break
+        return found
+
+
+def _is_shown(folder: Path, name: str, status: os.stat_result) -> bool:
+    """Whether the host image shows something of this machine: nothing that is not for everybody."""
+    if folder == _HOST:
+        return name in _SHOWN or name in _OWN
+    if stat.S_ISDIR(status.st_mode):
+        return bool(status.st_mode & 0o001)
+    return stat.S_ISLNK(status.st_mode) or bool(status.st_mode & 0o004)
+
+
+# The build context, without what `.dockerignore` leaves out, and its digest.
+
+
+class ContextTree:
+    """A folder of this machine as a tree, seen through ignore rules."""
+
+    def __init__(self, root: Path, rules: IgnoreRules) -> None:
+        self._root = root
+        self._rules = rules
+
+    def look(self, path: str) -> FoundFile | None:
+        """What is at a path that no link is in the way of; what is ignored is not there."""
+        found = self.look_anyway(path)
+        if found is None or not self.ignores(path):
+            return found
+        # A directory that is ignored is there all the same if something in it is brought back.
+        return found if found.is_folder and self._rules.bring_back and self.names(path) else None
+
+    def ignores(self, path: str) -> bool:
+        """Whether the rules leave out a path."""
+        relative = path.strip("/")
+        return bool(relative) and not self._rules.empty and self._rules.ignores(relative)
+
+    def look_anyway(self, path: str) -> FoundFile | None:
+        """What is at a path, ignored or not."""
+        place = self._root / path.strip("/")
+        try:
+            return FoundFile(place, place.lstat())
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def names(self, path: str) -> list[str]:
+        """The entries of a directory that count."""
+        inside = path.strip("/")
+        entries = sorted(entry.name for entry in (self._root / inside).iterdir())
+        if self._rules.empty:
+            return entries
+        return [name for name in entries if self.look(f"/{inside}/{name}" if inside else f"/{name}")]
+
+
+def digest_sources(tree: FileTree, paths: Iterable[str]) -> str:
+    """A digest of what lies at some paths: names, kinds, permissions and content; times and owners do not count."""
+    total = hashlib.sha256()
+    for path in paths:
+        found = tree.look(path)
+        if found is None:
+            continue
+        _add(total, path, found)
+        if found.is_folder:
+            for relative, below in walk(tree, path):
+                _add(total, relative, below)
+    return total.hexdigest()
+
+
+def _add(total: "hashlib._Hash", name: str, found: FoundFile) -> None:
+    # Lengths before names: no two different trees can then feed the same bytes to the hash.
+    encoded = os.fsencode(name)
+    total.update(b"%d:%b%o:" % (len(encoded), encoded, found.status.st_mode))
+    if found.is_link:
+        target = os.fsencode(found.place.readlink())
+        total.update(b"%d:%b" % (len(target), target))
+    elif found.is_file:
+        with found.place.open("rb") as file:
+            total.update(hashlib.file_digest(file, "sha256").digest())

@@ -4,7 +4,6 @@ Owners and special modes stay behind: what arrives belongs to whoever unpacks it
 """
 
 import os
-import shutil
 import tarfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -14,8 +13,7 @@ from typing import IO, BinaryIO, cast
 import zstandard
 
 from seatrial.errors import SandboxError
-from seatrial.sandbox.archive import closing, open_folder, pack
-from seatrial.sandbox.unpacking import check_kind, safe_parts
+from seatrial.sandbox.archives import check_kind, closing, new_file, open_folder, pack, read_tar, safe_parts, write_tar
 
 LITTLE_BYTES = 2**18
 """Up to so much is packed and unpacked in the event loop: threads that do it keep the loop from its turn."""
@@ -25,9 +23,7 @@ _LEVEL = 1  # networks of clusters are fast: more would cost more than it saves
 _LARGEST_WINDOW = 2**27
 _ANY_SIZE = 2**62
 _DEEPEST = 300  # what a sandbox may have, and the folders of a trial around it
-_HEADER_BYTES = 512
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _UNREADABLE = (tarfile.TarError, zstandard.ZstdError, ValueError, ArithmeticError, EOFError, FileExistsError)
 
 
@@ -70,7 +66,7 @@ class _Counted:
 
 def pack_files(root: Path, names: Iterable[str], archive: IO[bytes]) -> None:
     """Pack some files and links of a folder, given by their paths in it. Raises OSError."""
-    with _compressing(archive) as writer, tarfile.open(fileobj=writer, mode="w|", format=tarfile.GNU_FORMAT) as tar:
+    with _compressing(archive) as writer, write_tar(writer, "w|", tarfile.GNU_FORMAT) as tar:
         for name in sorted(names):
             tar.add(f"{root}/{name}", arcname=name, recursive=False)
 
@@ -84,18 +80,14 @@ def unpack_archive(archive: IO[bytes], folder: Path, max_bytes: int = _ANY_SIZE)
     reader = zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW).stream_reader(cast("BinaryIO", archive))
     left = max_bytes
     try:
-        with closing(os.open(folder, _FOLDER)) as top, _reading(cast("BinaryIO", reader)) as tar:
+        with closing(os.open(folder, _FOLDER)) as top, read_tar(cast("BinaryIO", reader), "r|") as tar:
             for member in tar:
-                left -= member.size + _HEADER_BYTES
+                left -= member.size + tarfile.BLOCKSIZE
                 if left < 0:
                     raise SandboxError(f"the archive holds more than {max_bytes:,} bytes")
                 _make(tar, member, top)
     except _UNREADABLE as error:
         raise SandboxError(f"the archive cannot be unpacked: {error}") from error
-
-
-def _reading(reader: BinaryIO) -> tarfile.TarFile:
-    return tarfile.open(fileobj=reader, mode="r|", encoding="utf-8", errors="surrogateescape")
 
 
 def _make(tar: tarfile.TarFile, member: tarfile.TarInfo, top: int) -> None:
@@ -108,19 +100,10 @@ def _make(tar: tarfile.TarFile, member: tarfile.TarInfo, top: int) -> None:
         if member.issym():
             os.symlink(member.linkname, parts[-1], dir_fd=parent)
         elif member.isreg():
-            _write(tar, member, os.open(parts[-1], _NEW_FILE, 0o600, dir_fd=parent))
+            with new_file(tar, member, parts[-1], parent) as descriptor:
+                os.fchmod(descriptor, member.mode & 0o777)
         else:
             raise SandboxError(f"archive member {member.name!r}: hard links are refused")
-
-
-def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, target: int) -> None:
-    with os.fdopen(target, "wb") as file:
-        content = tar.extractfile(member)
-        assert content is not None  # noqa: S101 - it is a regular file
-        shutil.copyfileobj(content, file)
-        if file.tell() != member.size:
-            raise SandboxError(f"archive member {member.name!r} ends after {file.tell()} of {member.size} bytes")
-        os.fchmod(target, member.mode & 0o777)
 
 
 @contextmanager

@@ -1,41 +1,37 @@
-"""The Ray engine: the trials of a job on the nodes of a cluster, with queue, budgets and store here."""
+"""The Ray engine: the trials of a job on the nodes of a cluster, with queue, budgets and store here.
+
+It says what the runners are told, which nodes will do, and what becomes of late results; `pool.py` looks after the
+nodes. Whether nodes are fit can be asked without a job.
+"""
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager
-from dataclasses import replace
-from time import monotonic
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from seatrial.agents.api import make_agent
-from seatrial.jobs.attempt import shielded
-from seatrial.jobs.carry_out import carry_out
-from seatrial.jobs.enforceable import check_enforceable
-from seatrial.jobs.engine import JobOutcome, PortableTrials
-from seatrial.jobs.local import before_the_first
+from seatrial.errors import NodeLostError, NodeUnfitError, SandboxError
+from seatrial.gateway.dialects import PROVIDERS
+from seatrial.jobs.checks import check_enforceable
+from seatrial.jobs.engine import PortableTrials
 from seatrial.jobs.preflight import plan_preflight
 from seatrial.jobs.prepare import PreparedJob
+from seatrial.jobs.ray.cluster import Cluster, ClusterNode
 from seatrial.jobs.ray.delivery import portable, settings_files
-from seatrial.jobs.ray.offered_images import open_offered_images
-from seatrial.jobs.ray.pool import NodePool, open_pool
-from seatrial.jobs.ray.pool_options import CheckNode, Fetch, KeepLate, PoolOptions
-from seatrial.jobs.ray.sending import forget_late, pack_trials
-from seatrial.jobs.ray.start import connected, import_ray
+from seatrial.jobs.ray.offered_images import OfferedImages, open_offered_images
+from seatrial.jobs.ray.opening import connected, import_ray, pack_trials
+from seatrial.jobs.ray.pool import CheckNode, Fetch, KeepLate, NodePool, PoolOptions, open_pool
+from seatrial.jobs.ray.remote_node import RemoteNode
 from seatrial.jobs.ray.wire import NodeReport, RunnerSettings
+from seatrial.model.events import unobserved
 from seatrial.model.job import AgentOptions, JobSpec, ModelOptions, RunOptions, TrialOptions
-from seatrial.model.task import Task
+from seatrial.model.loaded_task import Task
+from seatrial.sandbox.runs import Scratch
 from seatrial.store.job_store import JobStore
-from seatrial.tasks.allowed import allowed_variables, keys_of
-from seatrial.tasks.environ import templates_in
+from seatrial.tasks.variables import allowed_variables, keys_of, templates_in
 from seatrial.trial.events import Observer
-
-_LEAST_WORKERS = 1000  # so that nodes which come later find trials waiting
-_USUAL_KEYS = (
-    ("anthropic", "ANTHROPIC_API_KEY"),
-    ("google", "GEMINI_API_KEY"),
-    ("google", "GOOGLE_API_KEY"),
-    ("openai", "OPENAI_API_KEY"),
-)
 
 
 class RayEngine:
@@ -45,25 +41,15 @@ class RayEngine:
         import_ray()
         self._options = options
 
-    async def run(self, job: PreparedJob, observe: Observer) -> JobOutcome:
-        """Carry out a job; see Engine."""
-        tell, options, began = shielded(observe), self._options, monotonic()
-        pool_options = PoolOptions(
-            runner_settings(job, options),
-            _enforceable(job),
-            keep_late(job.store),
-            tell,
-            options.host_wait_sec,
-        )
-        with connected(options.address) as cluster:
-            async with (
-                open_offered_images() as images,
-                open_pool(cluster, replace(pool_options, images=images)) as pool,
-            ):
-                if options.preflight and not await self._tried_out(job, pool):
-                    return before_the_first(job)
-                workers = options.concurrent or max(_LEAST_WORKERS, 4 * pool.slots)
-                return await carry_out(job, pool, observe, workers=workers, began=began)
+    @asynccontextmanager
+    async def open(self, job: PreparedJob, observe: Observer) -> AsyncIterator[NodePool]:
+        options = self._options
+        settings = runner_settings(job, options)
+        pool_options = PoolOptions(settings, _enforceable(job), keep_late(job.store), observe, options.host_wait_sec)
+        async with self._open_pool(pool_options) as pool:
+            if options.preflight:
+                await pool.try_out(plan_preflight(job))
+            yield pool
 
     @asynccontextmanager
     async def open_places(
@@ -80,20 +66,17 @@ class RayEngine:
             sent=pack_trials(trials),
         )
         pool_options = PoolOptions(settings, _takes_all, forget_late, tell, self._options.host_wait_sec)
+        async with self._open_pool(pool_options, trials.images) as pool:
+            yield pool
+
+    @asynccontextmanager
+    async def _open_pool(self, options: PoolOptions, names: Sequence[str] = ()) -> AsyncIterator[NodePool]:
         with connected(self._options.address) as cluster:
             async with (
-                open_offered_images(trials.images) as images,
-                open_pool(cluster, replace(pool_options, images=images)) as pool,
+                open_offered_images(names) as images,
+                open_pool(cluster, replace(options, images=images)) as pool,
             ):
                 yield pool
-
-    async def _tried_out(self, job: PreparedJob, pool: NodePool) -> bool:
-        try:
-            async with asyncio.timeout(self._options.max_wall_sec):
-                await pool.try_out(plan_preflight(job))
-        except TimeoutError:
-            return False
-        return True
 
 
 def runner_settings(job: PreparedJob, options: RunOptions) -> RunnerSettings:
@@ -115,7 +98,10 @@ def runner_settings(job: PreparedJob, options: RunOptions) -> RunnerSettings:
 def variables_needed(spec: JobSpec, tasks: Iterable[Task]) -> frozenset[str]:
     """The variables of this machine that upstream, agents and tasks of a job may have."""
     upstream = spec.model.upstream or ""
-    keys = {*keys_of(upstream), *(key for name, key in _USUAL_KEYS if name in upstream)}
+    keys = {
+        *keys_of(upstream),
+        *(key for each in PROVIDERS.values() if each.name in upstream for key in each.key_variables),
+    }
     return frozenset({*spec.trial.allow_env, *keys, *_of_agents(spec.agents, tasks)})
 
 
@@ -151,3 +137,57 @@ def keep_late(store: JobStore) -> KeepLate:
             await asyncio.to_thread(draft.commit, record, counts=False)
 
     return keep
+
+
+async def forget_late(_: str, fetch: Fetch) -> None:
+    """Take a late result off its node: the rollout has been made again."""
+    with Scratch() as folder:
+        await fetch(folder)
+
+
+# For `seatrial doctor --engine ray`: what each node is, and whether trials can run there.
+
+_ANY_BACKEND = RunnerSettings(trial=TrialOptions(backend="auto"), model=ModelOptions())
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFinding:
+    """One node: what it is, as far as that could be asked, and why it cannot run trials if it cannot."""
+
+    node: str
+    status: Literal["fit", "unfit"]
+    detail: str
+    reason: str = ""
+
+
+async def examine_cluster(address: str | None) -> list[NodeFinding]:
+    """Try a runner on every node of the cluster at an address, or on this machine. Raises UsageError without one."""
+    with connected(address) as cluster:
+        return await examine_nodes(cluster)
+
+
+async def examine_nodes(cluster: Cluster) -> list[NodeFinding]:
+    async with asyncio.TaskGroup() as group:
+        looking = [group.create_task(_examine(cluster, node)) for node in await cluster.nodes()]
+    return [each.result() for each in looking]
+
+
+async def _examine(cluster: Cluster, node: ClusterNode) -> NodeFinding:
+    try:
+        remote = RemoteNode(node, await cluster.connect(node), unobserved, lambda *_: None, OfferedImages())
+    except (NodeUnfitError, SandboxError) as error:
+        return NodeFinding(node.name, "unfit", "", str(error))
+    try:
+        return NodeFinding(node.name, "fit", _described(await remote.settle(_ANY_BACKEND)))
+    except (NodeUnfitError, SandboxError) as error:
+        detail = _described(remote.report) if remote.report else ""
+        return NodeFinding(node.name, "unfit", detail, str(error))
+    finally:
+        with suppress(NodeLostError):
+            await remote.link.close()
+
+
+def _described(report: NodeReport) -> str:
+    sandboxes = f"{report.capabilities.backend} sandboxes, " if report.capabilities else ""
+    size = f"{report.cores} cores, {report.memory_mb:,} MB of memory, {report.disk_free_mb:,} MB of disk free"
+    return f"{sandboxes}{report.slots} trials at once, {size}, Python {report.python}"

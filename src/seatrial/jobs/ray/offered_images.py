@@ -13,8 +13,7 @@ from pathlib import Path
 from seatrial.errors import UsageError
 from seatrial.images.cache import cache_root
 from seatrial.images.choice import ImageRequest
-from seatrial.images.copying import ImageOffer, LayerCopy, offer_image, pack_layer
-from seatrial.images.needed import references_for
+from seatrial.images.copying import ImageOffer, LayerCopy, offer_image, pack_layer, references_for
 from seatrial.images.store import Store
 from seatrial.trial.place import agent_image, image_policy, verifier_image
 from seatrial.trial.rounds import rounds_of

@@ -6,10 +6,12 @@ is still there; its trials are started again by the job, elsewhere if that can b
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 from seatrial.concurrency import finish, first_error
@@ -26,12 +28,41 @@ from seatrial.errors import (
 from seatrial.jobs.places import TrialPlace, memory_of
 from seatrial.jobs.preflight import PreflightPlan
 from seatrial.jobs.ray.cluster import Cluster, ClusterNode
-from seatrial.jobs.ray.pool_options import PoolOptions
-from seatrial.jobs.ray.remote_node import LateResult, NodeNews, NodeOutcome, NodePlace, RemoteNode
-from seatrial.jobs.ray.seats import Seat, Seats
+from seatrial.jobs.ray.delivery import Seat, Seats
+from seatrial.jobs.ray.offered_images import OfferedImages
+from seatrial.jobs.ray.remote_node import LateResult, NodeNews, NodeOutcome, RemoteNode
 from seatrial.jobs.ray.wire import Lease, NodeReport, RunnerSettings, write_plan
-from seatrial.trial.events import Notice
+from seatrial.model.events import Notice
+from seatrial.model.record import TrialRecord
+from seatrial.trial.events import Observer
 from seatrial.trial.spec import TrialSpec
+
+Fetch = Callable[[Path], Awaitable[TrialRecord]]
+"""Brings what a trial left into a folder, and its record."""
+
+KeepLate = Callable[[str, Fetch], Coroutine[Any, Any, None]]
+"""Keeps a result that nobody waits for any more, of the trial of that id."""
+
+CheckNode = Callable[[NodeReport], None]
+"""Raises HostUnsupportedError for a node that cannot do what the trials of a run ask for."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolOptions:
+    """What a pool is told: the settings of its runners, which nodes will do, and what to do with late results.
+
+    Without any node for `longest_wait_sec`, it gives up. `images` are somebody else's to close.
+    """
+
+    settings: RunnerSettings
+    check: CheckNode
+    keep_late: KeepLate
+    tell: Observer
+    longest_wait_sec: float = 600.0
+    images: OfferedImages = field(default_factory=OfferedImages)
+
+
+# The pool.
 
 LOOK_SEC = 2.0
 """How often to look which nodes there are."""
@@ -39,6 +70,7 @@ LOOK_SEC = 2.0
 _LONGEST_PAUSE_SEC = 30.0
 _CLOSING_SEC = 30.0
 _MOST_FAILURES = 4
+_LEAST_AT_ONCE = 1000
 
 
 @dataclass(eq=False, slots=True)
@@ -64,6 +96,11 @@ class NodePool:
         return sum(node.report.slots for node in self._nodes.values() if node.report) or 1
 
     @property
+    def at_once(self) -> int:
+        """How many trials may run or wait for a place at once: enough that nodes which come later find some waiting."""
+        return self.options.settings.slots or max(_LEAST_AT_ONCE, 4 * self.slots)
+
+    @property
     def reports(self) -> dict[str, NodeReport]:
         """What the nodes that run trials are, by name."""
         return {node.name: node.report for node in self._nodes.values() if node.report}
@@ -75,7 +112,7 @@ class NodePool:
         lease = Lease(spec.trial_id, next(self._numbers))
         remote = self._nodes[seat.node]
         try:
-            yield NodePlace(remote, lease)
+            yield TrialPlace(partial(remote.run, lease), remote.name)
         finally:
             if str(lease) in remote.ghosts:
                 remote.ghosts[str(lease)] = seat
@@ -242,12 +279,6 @@ class NodePool:
                 group.create_task(_closed(remote))
 
 
-async def _closed(remote: RemoteNode) -> None:
-    with suppress(TimeoutError, NodeLostError):
-        async with asyncio.timeout(_CLOSING_SEC):
-            await remote.link.close()
-
-
 @asynccontextmanager
 async def open_pool(cluster: Cluster, options: PoolOptions) -> AsyncIterator[NodePool]:
     """Runners on all fit nodes of a cluster, for the length of a block.
@@ -261,8 +292,14 @@ async def open_pool(cluster: Cluster, options: PoolOptions) -> AsyncIterator[Nod
         yield pool
     finally:
         closing.set()
-        await finish(_settled(life))
+        await finish(asyncio.wait((life,)))
     life.result()
+
+
+async def _closed(remote: RemoteNode) -> None:
+    with suppress(TimeoutError, NodeLostError):
+        async with asyncio.timeout(_CLOSING_SEC):
+            await remote.link.close()
 
 
 async def _unless_failed(life: "asyncio.Future[None]", ready: Coroutine[Any, Any, None]) -> None:
@@ -272,7 +309,3 @@ async def _unless_failed(life: "asyncio.Future[None]", ready: Coroutine[Any, Any
         waiting.cancel()
         life.result()
     waiting.result()
-
-
-async def _settled(life: "asyncio.Future[None]") -> None:
-    await asyncio.wait((life,))

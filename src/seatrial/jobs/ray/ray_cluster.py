@@ -26,7 +26,6 @@ class RayCluster:
     """The cluster that this process is connected to."""
 
     async def nodes(self) -> Sequence[ClusterNode]:
-        """The nodes that are alive."""
         found = await asyncio.to_thread(ray.nodes)
         return [ClusterNode(each["NodeID"], _name(each)) for each in found if each["Alive"]]
 
@@ -95,54 +94,46 @@ def shortly(text: str) -> str:
 
 
 class RayLink:
-    """The way to an actor, which is ended with the runner."""
+    """The way to the runner behind an actor, which is ended with it. See RunnerLink."""
 
     def __init__(self, actor: Any) -> None:
         self._actor = actor
 
     async def lacks(self, needs: Sequence[bytes]) -> list[str]:
-        """See RunnerLink, as all of these."""
-        return cast("list[str]", await _answer(self._actor.lacks.remote(needs)))
+        return cast("list[str]", await self._call("lacks", needs))
 
     async def receive(self, digest: str, offset: int, piece: bytes) -> str | None:
-        """See RunnerLink."""
-        return cast("str | None", await _answer(self._actor.receive.remote(digest, offset, piece)))
+        return cast("str | None", await self._call("receive", digest, offset, piece))
 
     async def complete(self, need: bytes) -> str | None:
-        """See RunnerLink."""
-        return cast("str | None", await _answer(self._actor.complete.remote(need)))
+        return cast("str | None", await self._call("complete", need))
 
     async def settle(self, settings: bytes) -> bytes:
-        """See RunnerLink."""
-        return cast("bytes", await _answer(self._actor.settle.remote(settings)))
+        return cast("bytes", await self._call("settle", settings))
 
     async def try_out(self, plan: bytes) -> str | None:
-        """See RunnerLink."""
-        return cast("str | None", await _answer(self._actor.try_out.remote(plan)))
+        return cast("str | None", await self._call("try_out", plan))
 
     async def start(self, lease: str, spec: bytes) -> None:
-        """See RunnerLink."""
-        await _answer(self._actor.start.remote(lease, spec))
+        await self._call("start", lease, spec)
 
     async def news(self, seen: int) -> Batch:
-        """See RunnerLink."""
-        return cast("Batch", await _answer(self._actor.news.remote(seen)))
+        return cast("Batch", await self._call("news", seen))
 
     async def held(self) -> list[str]:
-        """See RunnerLink."""
-        return cast("list[str]", await _answer(self._actor.held.remote()))
+        return cast("list[str]", await self._call("held"))
 
     async def piece(self, lease: str, offset: int) -> bytes:
-        """See RunnerLink."""
-        return cast("bytes", await _answer(self._actor.piece.remote(lease, offset)))
+        return cast("bytes", await self._call("piece", lease, offset))
 
     async def drop(self, lease: str) -> None:
-        """See RunnerLink."""
-        await _answer(self._actor.drop.remote(lease))
+        await self._call("drop", lease)
 
     async def close(self) -> None:
-        """See RunnerLink."""
         try:
-            await _answer(self._actor.close.remote())
+            await self._call("close")
         finally:
             ray.kill(self._actor)
+
+    async def _call(self, method: str, *arguments: Any) -> Any:
+        return await _answer(self._actor.call.remote(method, *arguments))

@@ -1,4 +1,8 @@
-"""One node as the coordinator sees it: what it has been sent, which trials it holds, and what it says of them."""
+"""One node as the coordinator sees it: what it has been sent, which trials it holds, and what it says of them.
+
+A node that does not answer for a while is cut off: its trials are started again elsewhere, and what it still brings
+is late. `ImageDelivery` sends it the images it lacks. Which node a trial gets is decided in `pool.py`.
+"""
 
 import asyncio
 import io
@@ -20,13 +24,13 @@ from seatrial.errors import (
     SandboxError,
     TrialError,
 )
+from seatrial.images.copying import ImageOffer, LayerCopy
 from seatrial.jobs.ray.archives import LITTLE_BYTES, unpack_archive
 from seatrial.jobs.ray.cluster import ClusterNode, RunnerLink
-from seatrial.jobs.ray.delivery import needs_of, pack_need
-from seatrial.jobs.ray.image_delivery import ImageDelivery, send_pieces
+from seatrial.jobs.ray.delivery import Seat, needs_of, pack_need
 from seatrial.jobs.ray.offered_images import OfferedImages
-from seatrial.jobs.ray.seats import Seat
 from seatrial.jobs.ray.wire import (
+    PIECE_BYTES,
     POLL_SEC,
     FileNeed,
     Happened,
@@ -39,6 +43,7 @@ from seatrial.jobs.ray.wire import (
     read_news,
     write_spec,
 )
+from seatrial.model.events import Notice
 from seatrial.model.record import TrialRecord
 from seatrial.trial.events import Observer
 from seatrial.trial.spec import TrialSpec
@@ -46,6 +51,7 @@ from seatrial.trial.spec import TrialSpec
 AGAIN_SEC = 1.0
 SETTLE_SEC = 120.0  # to open sandboxes takes a second; what takes so long will not come
 _WITH_STORE = "embedded"  # the daemons of the others have their own images
+
 ANSWER_SEC = POLL_SEC + 30.0
 """A node that has said nothing for so long, not even that there is no news, does not answer."""
 
@@ -82,6 +88,69 @@ NodeNews = Literal["gone", "cut off", "back again", "short of room", "room again
 Listener = Callable[["RemoteNode", NodeNews], None]
 
 
+# Images on their way to a node: only layers that it lacks, each once, in pieces, and the configuration last.
+
+
+async def send_pieces(link: RunnerLink, digest: str, archive: IO[bytes]) -> str | None:
+    """Send a file to a runner; returns what went wrong there."""
+    offset, reason = 0, None
+    while not reason and (piece := await asyncio.to_thread(archive.read, PIECE_BYTES)):
+        reason = await link.receive(digest, offset, piece)
+        offset += len(piece)
+    return reason
+
+
+class ImageDelivery:
+    """Brings images to one node."""
+
+    def __init__(self, node: str, link: RunnerLink, images: OfferedImages, tell: Observer) -> None:
+        self._node = node
+        self._link = link
+        self._images = images
+        self._tell = tell
+        self._there: set[str] = set()
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def deliver(self, spec: TrialSpec) -> None:
+        """See that the node has those images of a trial that are here. Raises SandboxError when it cannot take one."""
+        for offer in self._images.needed_by(spec):
+            if offer.reference not in self._there:
+                async with self._locks[offer.reference]:
+                    await self._bring(offer)
+
+    async def _bring(self, offer: ImageOffer) -> None:
+        if offer.reference in self._there:
+            return
+        missing = await self._link.lacks([offer.model_dump_json().encode()])
+        if missing:
+            layers = [digest for digest in missing if digest != offer.digest]
+            self._tell(Notice(f"node {self._node} gets the image {offer.reference} ({len(layers)} layers)"))
+            for digest in layers:
+                await self._bring_layer(offer, digest)
+            config = io.BytesIO(self._images.config_of(offer))
+            await self._send(offer, offer, config)
+        self._there.add(offer.reference)
+
+    async def _bring_layer(self, offer: ImageOffer, digest: str) -> None:
+        """Images may share layers, and be on their way at the same time."""
+        async with self._locks[digest]:
+            if digest in self._there:
+                return
+            async with self._images.packed(digest) as packed:
+                with await asyncio.to_thread(packed.path.open, "rb") as archive:
+                    await self._send(offer, packed.copy, archive)
+            self._there.add(digest)
+
+    async def _send(self, offer: ImageOffer, what: ImageOffer | LayerCopy, archive: IO[bytes]) -> None:
+        reason = await send_pieces(self._link, what.digest, archive)
+        reason = reason or await self._link.complete(what.model_dump_json().encode())
+        if reason:
+            raise SandboxError(f"node {self._node} could not take the image {offer.reference}: {reason}")
+
+
+# The node.
+
+
 class RemoteNode:
     """A node with a runner."""
 
@@ -104,7 +173,6 @@ class RemoteNode:
 
     @property
     def name(self) -> str:
-        """What people call it."""
         return self.node.name
 
     async def run(self, lease: Lease, spec: TrialSpec, folder: Path, observe: Observer) -> TrialRecord:
@@ -168,7 +236,11 @@ class RemoteNode:
                 raise HostExhaustedError(f"node {self.name}: {ended.shortage}")
             raise TrialError(f"on node {self.name}: {ended.error}")
         if outcome.archive or not ended.size:
-            await _unpacked(outcome, folder)
+            archive = io.BytesIO(outcome.archive)
+            if ended.content <= LITTLE_BYTES:
+                unpack_archive(archive, folder, ended.content)
+            else:
+                await asyncio.to_thread(unpack_archive, archive, folder, ended.content)
             return ended.record
         with tempfile.TemporaryFile(dir=folder) as file:
             while file.tell() < ended.size:
@@ -177,7 +249,7 @@ class RemoteNode:
                     raise SandboxError(f"node {self.name} has lost what trial {ended.record.trial_id} left")
                 await asyncio.to_thread(file.write, piece)
             file.seek(0)
-            await asyncio.to_thread(_unpack, file, folder, ended)
+            await asyncio.to_thread(unpack_archive, file, folder, ended.content)
         await self.link.drop(ended.lease)
         return ended.record
 
@@ -275,33 +347,3 @@ class RemoteNode:
     def _check(self, need: FileNeed, reason: str | None) -> None:
         if reason:
             raise SandboxError(f"node {self.name} could not take {need.path}: {reason}")
-
-
-@dataclass(frozen=True, slots=True)
-class NodePlace:
-    """A seat on a node, for one try of one trial."""
-
-    remote: RemoteNode
-    lease: Lease
-
-    @property
-    def node(self) -> str:
-        """The node's name."""
-        return self.remote.name
-
-    async def run(self, spec: TrialSpec, folder: Path, observe: Observer) -> TrialRecord:
-        """Run the trial there."""
-        return await self.remote.run(self.lease, spec, folder, observe)
-
-
-async def _unpacked(outcome: NodeOutcome, folder: Path) -> None:
-    """Unpack what came along."""
-    archive = io.BytesIO(outcome.archive)
-    if outcome.ended.content <= LITTLE_BYTES:
-        _unpack(archive, folder, outcome.ended)
-    else:
-        await asyncio.to_thread(_unpack, archive, folder, outcome.ended)
-
-
-def _unpack(archive: IO[bytes], folder: Path, ended: TrialEnded) -> None:
-    unpack_archive(archive, folder, ended.content)

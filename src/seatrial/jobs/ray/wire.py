@@ -12,10 +12,11 @@ from pydantic import Field, TypeAdapter
 from seatrial.images.copying import ImageOffer, LayerCopy
 from seatrial.jobs.preflight import PreflightPlan
 from seatrial.model.base import Sha256, StrictModel
+from seatrial.model.events import Notice
 from seatrial.model.job import AgentOptions, ModelOptions, TrialOptions
 from seatrial.model.record import TrialRecord
 from seatrial.sandbox.api import Capabilities
-from seatrial.trial.events import Notice, PhaseStarted
+from seatrial.trial.events import PhaseStarted
 from seatrial.trial.spec import TrialSpec
 
 PIECE_BYTES = 4 * 2**20
@@ -44,21 +45,20 @@ Need = FileNeed | ImageOffer | LayerCopy
 
 
 class RunnerSettings(StrictModel):
-    """What a runner is told once, before anything else, and nobody writes down: it holds keys.
-
-    `variables` are those of the coordinator's machine that upstreams, agents and tasks may have. `files` are what the
-    options name by path, as they are called on the coordinator's machine. `agents` are those that the node must be able
-    to make. `sent` is what carries trials out there in place of our own way, pickled, in base 64.
-    """
+    """What a runner is told once, before anything else, and nobody writes down: it holds keys."""
 
     trial: TrialOptions
     model: ModelOptions
     variables: dict[str, str] = Field(default_factory=dict, repr=False)
+    """Those of the coordinator's machine that upstreams, agents and tasks may have."""
     starting: int | None = None
     slots: int | None = None
     files: tuple[FileNeed, ...] = ()
+    """What the options name by path, as it is called on the coordinator's machine."""
     agents: tuple[AgentOptions, ...] = ()
+    """Those that the node must be able to make."""
     sent: str | None = Field(default=None, repr=False)
+    """What carries trials out there in place of our own way, pickled, in base 64."""
 
 
 class NodeReport(StrictModel):
@@ -149,7 +149,6 @@ def read_need(data: bytes) -> Need:
 
 
 def write_spec(spec: TrialSpec) -> bytes:
-    """A spec as JSON."""
     return _specs.dump_json(spec)
 
 
@@ -159,7 +158,6 @@ def read_spec(data: bytes) -> TrialSpec:
 
 
 def write_plan(plan: PreflightPlan) -> bytes:
-    """What is to be tried out, as JSON."""
     return _plans.dump_json(plan)
 
 

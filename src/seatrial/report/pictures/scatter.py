@@ -3,19 +3,21 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from seatrial.analysis.figures import format_mean
 from seatrial.report.pictures.drawing import (
     LETTER,
     WIDTH,
+    Scale,
     element,
     line,
     linked,
     mark,
     number,
     picture,
+    scale_for,
     shortened_apart,
     words,
 )
-from seatrial.report.pictures.scales import Scale, scale_for
 
 _TOP, _BOTTOM, _LEFT, _RIGHT = 24.0, 324.0, 52.0, 24.0
 _LINE = 15.0  # how high a line of a label is
@@ -52,7 +54,9 @@ def scatter_picture(name: str, points: Sequence[ScatterPoint], axis: CostAxis) -
     across = scale_for([point.cost for point in points], _LEFT, WIDTH - _RIGHT)
     up = Scale(0.0, 1.0, _BOTTOM, _TOP)
     title = f"Mean reward against {axis.title}"
-    told = "; ".join(f"{point.label}: {point.value:.3f} for {axis.written(point.cost)}" for point in points[:20])
+    told = "; ".join(
+        f"{point.label}: {format_mean(point.value)} for {axis.written(point.cost)}" for point in points[:20]
+    )
     parts = [*_axes(across, up, axis), _front(points, across, up)]
     labels = shortened_apart([point.label for point in points], 26)
     places = _label_places(points, labels, across, up)
@@ -90,7 +94,7 @@ def _point(
     drawn = [line(x, up.place(point.low), x, up.place(point.high), "whisker thin"), mark(index, x, y, 6)]
     label_x, label_y, side = place
     kind = f"label {side}" if side else "label"
-    told = f"{point.label}: {point.value:.3f} ({point.low:.3f} to {point.high:.3f})"
+    told = f"{point.label}: {format_mean(point.value)} ({point.low:.3f} to {point.high:.3f})"
     if label_y - y > _FARTHEST:
         return [linked(point.target, told, *drawn)]
     return [linked(point.target, told, *drawn), words(short, label_x, label_y, kind, point.label)]

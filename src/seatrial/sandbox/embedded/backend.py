@@ -14,10 +14,9 @@ from seatrial.model.record import LimitSpec
 from seatrial.sandbox.api import Capabilities, Limit, NetworkMode, SandboxSpec
 from seatrial.sandbox.cgroups import Hierarchy
 from seatrial.sandbox.control_group import ControlGroup
-from seatrial.sandbox.embedded.hindrance import find_missing_proc
-from seatrial.sandbox.embedded.home import SpawnerHome
-from seatrial.sandbox.embedded.keeper import SpawnerKeeper
-from seatrial.sandbox.embedded.requests import Mode
+from seatrial.sandbox.embedded.client import find_missing_proc
+from seatrial.sandbox.embedded.home import SpawnerHome, SpawnerKeeper
+from seatrial.sandbox.embedded.protocol import Mode
 from seatrial.sandbox.embedded.sandbox import ONE_USER, EmbeddedParts, EmbeddedSandbox
 from seatrial.sandbox.runs import state_root
 from seatrial.sandbox.syscalls import supported_machine
@@ -112,7 +111,6 @@ class EmbeddedBackend:
         await self._keeper.home.close()
 
     async def probe(self) -> Capabilities:
-        """What can be done here."""
         storage: frozenset[Limit] = frozenset({"storage_mb"})
         one_user = {} if self._many_users else {"many_users": ONE_USER}
         return Capabilities(

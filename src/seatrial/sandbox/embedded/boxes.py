@@ -11,12 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 from seatrial.descriptors import in_use, limit, shortage
-from seatrial.sandbox.embedded.filework import FileWork
+from seatrial.sandbox.embedded.files import FileWork
 from seatrial.sandbox.embedded.forks import Forks
 from seatrial.sandbox.embedded.frozen import frozen_folder
 from seatrial.sandbox.embedded.inits import KILL_AGENT, KILL_ALL, KILL_VERIFIER, run_outer_init
-from seatrial.sandbox.embedded.protocol import receive
-from seatrial.sandbox.embedded.requests import Box, Target
+from seatrial.sandbox.embedded.protocol import Box, Target, receive
 from seatrial.sandbox.embedded.roots import SpawnerSettings, plan_trees, usual_remains
 from seatrial.sandbox.embedded.running import Reply, RunningSandbox
 
@@ -139,7 +138,6 @@ class Boxes:
         running.link.send(order)
 
     def destroy(self, target: Target, _: list[int], reply: Reply) -> None:
-        """End everything of a sandbox and remove its files."""
         running = self[target.name]
         del self._running[target.name]
         running.destroyed = True

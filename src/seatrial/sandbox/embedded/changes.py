@@ -9,8 +9,8 @@ from itertools import islice
 from typing import Any
 
 from seatrial.sandbox.embedded.roots import Tree
-from seatrial.sandbox.overlay import find_in_layers, is_whiteout
-from seatrial.sandbox.overlay_walk import EVERYTHING, FOLDER, MAX_DEPTH, Allowance, walk_folder
+from seatrial.sandbox.layers import EVERYTHING, MAX_DEPTH, Allowance, find_in_layers, is_whiteout, shown, walk_folder
+from seatrial.untrusted.files import FOLDER
 
 START = "start.json"
 ORIGIN = "origin.json"
@@ -27,7 +27,6 @@ def walk_upper(state: int, name: str, allowance: Allowance = EVERYTHING) -> Iter
 
 
 def upper_names(state: int) -> list[str]:
-    """The names of a sandbox's writable directories."""
     descriptor = os.open("upper", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=state)
     try:
         return os.listdir(descriptor)
@@ -71,7 +70,6 @@ def stamp(status: os.stat_result) -> list[int]:
 def write_changes(
     state: int, trees: Sequence[Tree], limit: int, target: int, allowance: Allowance = EVERYTHING
 ) -> None:
-    """Write what `find_changes` finds to a descriptor, as JSON."""
     found = find_changes(state, trees, limit, allowance)
     with os.fdopen(os.dup(target), "w") as file:
         json.dump(found, file)
@@ -88,11 +86,6 @@ def find_changes(state: int, trees: Sequence[Tree], limit: int, allowance: Allow
         found[kind].append(shown(path))
     truncated = bool(found.pop("too deep")) or next(changes, None) is not None
     return {**{kind: sorted(paths) for kind, paths in found.items()}, "truncated": truncated}
-
-
-def shown(path: str) -> str:
-    """A path as text; one that is not UTF-8 with its odd bytes written out."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _all_changes(state: int, trees: Sequence[Tree], allowance: Allowance) -> Iterator[tuple[str, str]]:
@@ -141,7 +134,6 @@ def _kind(tree: Tree, path: str, status: os.stat_result, start: dict[str, list[i
 
 
 def _was_folder(lowers: Sequence[str], path: str) -> bool:
-    """Whether a path is a directory in the image."""
     place = find_in_layers(lowers, path)
     return place is not None and stat.S_ISDIR(os.lstat(place).st_mode)
 

@@ -10,19 +10,22 @@ import os
 import signal
 import socket
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
-from seatrial.sandbox.archive import pack
-from seatrial.sandbox.embedded.accounts import find_account
-from seatrial.sandbox.embedded.curation import take_out, write_copy
-from seatrial.sandbox.embedded.descriptors import close_all_but
-from seatrial.sandbox.embedded.frozen import freeze, frozen_folder, hide_shared, shared_within, start_over
-from seatrial.sandbox.embedded.protocol import send
-from seatrial.sandbox.embedded.requests import CommandRequest, Transfer
-from seatrial.sandbox.embedded.roots import SpawnerSettings, mount_trees
+from seatrial.sandbox.archives import Manner, pack, unpack
+from seatrial.sandbox.embedded.frozen import (
+    freeze,
+    frozen_folder,
+    hide_shared,
+    shared_within,
+    start_over,
+    take_out,
+    write_copy,
+)
+from seatrial.sandbox.embedded.inits import deny_system_calls, drop_capabilities
+from seatrial.sandbox.embedded.protocol import CommandRequest, Transfer, close_all_but, send
+from seatrial.sandbox.embedded.roots import SpawnerSettings, mount_trees, read_text
 from seatrial.sandbox.embedded.running import RunningSandbox
-from seatrial.sandbox.embedded.security import deny_system_calls, drop_capabilities
-from seatrial.sandbox.embedded.settle import read_text
 from seatrial.sandbox.embedded.view import Frozen, View, enter_verifier_view
 from seatrial.sandbox.opens import place_watches
 from seatrial.sandbox.process_names import RESTLESS, is_alive, shown_name, split_stat
@@ -41,7 +44,6 @@ from seatrial.sandbox.syscalls import (
     setns,
     unshare,
 )
-from seatrial.sandbox.unpacking import Manner, unpack
 
 _BACKLOG = 4096
 _CANNOT_RUN, _NOT_FOUND = 126, 127
@@ -139,7 +141,6 @@ def _unpack(archive: int, path: str, manner: Manner = "files") -> None:
 
 
 def pack_archive(transfer: Transfer, archive: int, shift: int | None) -> None:
-    """Pack a path of the joined view into an archive."""
     _become_sandbox_root(shift)
     with os.fdopen(os.dup(archive), "wb") as file:
         pack(transfer.path, file, transfer.limit)
@@ -262,9 +263,92 @@ def try_shift(path: str, shift: int) -> None:
 
 
 def fail(report: socket.socket, error: BaseException) -> None:
-    """Tell the spawner why this child gives up, and end it."""
     try:
         number = error.errno if isinstance(error, OSError) else None
         send(report, {"error": f"{error}" or type(error).__name__, "errno": number, "kind": type(error).__name__})
     finally:
         os._exit(125)
+
+
+# Users and groups, from the sandbox's own /etc/passwd and /etc/group. Not by `pwd` and `grp`: those ask libc, which
+# loads name service modules out of the sandbox's root, and these would run with all the rights their loader still has.
+# An agent may have written these files: a number always means that number, and malformed lines are skipped.
+
+_MAX_BYTES = 2**20
+_MAX_ID = 2**32 - 2
+
+
+class Account(NamedTuple):
+    """Who a command runs as."""
+
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+    home: str
+    name: str
+
+
+ROOT = Account(0, 0, (0,), "/root", "root")
+
+
+def find_account(user: str | int | None) -> Account:
+    """The account of a name, a number, or `name:group`; root when None. Raises LookupError naming the user."""
+    if user is None:
+        return ROOT
+    wanted, _, group = str(user).partition(":")
+    account = _by_number(int(wanted)) if wanted.isdigit() else _by_name(wanted)
+    if not group:
+        return account
+    gid = int(group) if group.isdigit() else _group_number(group)
+    return Account(account.uid, gid, (gid,), account.home, account.name)
+
+
+def _by_name(name: str) -> Account:
+    for row in _rows("/etc/passwd", 6):
+        if row[0] == name and _is_id(row[3]):
+            return _account(row)
+    raise LookupError(f"user {name!r} is not in the sandbox's /etc/passwd")
+
+
+def _by_number(uid: int) -> Account:
+    if uid > _MAX_ID:
+        raise LookupError(f"user {uid} is not a possible number")
+    if uid == 0:
+        return ROOT
+    for row in _rows("/etc/passwd", 6):
+        if int(row[2]) == uid and _is_id(row[3]):
+            return _account(row)
+    return Account(uid, uid, (uid,), "/", str(uid))
+
+
+def _account(row: list[str]) -> Account:
+    gid = int(row[3])
+    member_of = [int(line[2]) for line in _rows("/etc/group", 4) if row[0] in line[3].split(",")]
+    return Account(int(row[2]), gid, tuple({gid, *member_of}), row[5] or "/", row[0])
+
+
+def _group_number(name: str) -> int:
+    for row in _rows("/etc/group", 4):
+        if row[0] == name:
+            return int(row[2])
+    raise LookupError(f"group {name!r} is not in the sandbox's /etc/group")
+
+
+def _rows(path: str, width: int) -> list[list[str]]:
+    """The lines of a table that have a usable number in their third column."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return []
+    try:
+        text = os.read(descriptor, _MAX_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return []
+    finally:
+        os.close(descriptor)
+    rows = [line.split(":") for line in text.split("\n")]
+    return [row for row in rows if len(row) >= width and _is_id(row[2])]
+
+
+def _is_id(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 10 and int(text) <= _MAX_ID

@@ -1,7 +1,7 @@
 """A sandbox's own file system, in an image: attaching it as a block device.
 
 Called by forked children whose root file system may no longer be the host's: everything is imported here at the top.
-Mounting is left to the caller, who is alone in a mount namespace. Images are made in `disk_image.py`.
+Mounting is left to the caller, who is alone in a mount namespace. Images are made in `home.py`.
 """
 
 import errno

@@ -14,9 +14,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from seatrial.sandbox.embedded.children import fail
-from seatrial.sandbox.embedded.descriptors import close_all_but
-from seatrial.sandbox.embedded.protocol import DescriptorsLostError, receive
-from seatrial.sandbox.embedded.settle import write_text
+from seatrial.sandbox.embedded.protocol import DescriptorsLostError, close_all_but, receive
+from seatrial.sandbox.embedded.roots import write_text
 from seatrial.sandbox.embedded.watch import LOOK_SEC, STOPPED_LOOKS, look_at
 from seatrial.sandbox.syscalls import CLONE_NEWPID, PR_SET_PDEATHSIG, fork_into, prctl, setns, unshare
 
@@ -105,7 +104,6 @@ class Forks:
         return self._children[pid]
 
     def handle(self, descriptor: int) -> None:
-        """Take care of one event of the poll."""
         if descriptor == self._wakeup:
             os.read(self._wakeup, 4096)
             self._reap()
@@ -159,17 +157,14 @@ class Forks:
             if child is None:  # an orphan: those of a pid namespace become children of its first process, which we are
                 continue
             if os.WIFSTOPPED(status):
-                self._note_stop(child)
+                if not child.may_stop:
+                    self._stopped.add(pid)
                 continue
             while child.report is not None:  # what it had to say may still lie in the socket when its end is known
                 self._read_report(pid)
             del self._children[pid]
             self._stopped.discard(pid)
             child.on_exit(os.waitstatus_to_exitcode(status))
-
-    def _note_stop(self, child: Child) -> None:
-        if not child.may_stop:
-            self._stopped.add(child.pid)
 
 
 def _fork(join: Sequence[str]) -> tuple[int, Sequence[str]]:

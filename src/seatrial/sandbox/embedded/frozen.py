@@ -10,15 +10,25 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 from seatrial.errors import ContentError, TooLargeError
 from seatrial.sandbox.division import Division, Test, is_dot
-from seatrial.sandbox.embedded.changes import MAX_ENTRIES, ORIGIN, START, read_start, stamp
+from seatrial.sandbox.embedded.changes import (
+    MAX_ENTRIES,
+    ORIGIN,
+    START,
+    find_changes,
+    read_start,
+    stamp,
+    upper_names,
+    walk_upper,
+)
 from seatrial.sandbox.embedded.roots import Tree
-from seatrial.sandbox.overlay import is_whiteout
-from seatrial.sandbox.overlay_walk import FOLDER, MAX_DEPTH
+from seatrial.sandbox.layers import MAX_DEPTH, OPAQUE_MARKS, is_whiteout, shown
+from seatrial.sandbox.sonames import is_searched, read_soname
+from seatrial.untrusted.files import FOLDER, NEW_FILE, READ
 
 _MEETING_POINTS = "meeting-points.json"
 _MAX_BYTES = 4 * 2**30
@@ -28,8 +38,6 @@ _CHUNK = 2**24
 _OVERLAY_NOTES = (".opaque", ".redirect", ".metacopy")
 # Not a folder, a link, or not a link any more; or renamed, so that it comes up twice.
 _ANOTHER_BY_NOW = (errno.ENOTDIR, errno.ELOOP, errno.EINVAL, errno.EEXIST)
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def frozen_folder(state: str) -> str:
@@ -87,7 +95,8 @@ def hide_shared(folder: str, trees: Sequence[Tree], parts: Mapping[str, Test], o
     """
     base = f"{folder}/upper/{trees[0].name}"
     for path, is_system in parts.items():
-        images = [(image, status) for image in _images(trees[0], path) if (status := _folder_status(image))]
+        places = [f"{lower}/{path}" for lower in trees[0].lowers]
+        images = [(place, status) for place in places if (status := _folder_status(place))]
         if not path or not images or not _folder_status(os.path.dirname(f"{base}/{path}")):
             continue
         if not os.path.lexists(f"{base}/{path}"):
@@ -97,10 +106,6 @@ def hide_shared(folder: str, trees: Sequence[Tree], parts: Mapping[str, Test], o
             for name in names:
                 if not is_system(name) and f"{path}/{name}" not in parts:
                     os.mknod(f"{base}/{path}/{name}", stat.S_IFCHR, os.makedev(0, 0))
-
-
-def _images(tree: Tree, path: str) -> list[str]:
-    return [f"{lower}/{path}" for lower in tree.lowers]
 
 
 def _make_like(path: str, status: os.stat_result, owner: int) -> None:
@@ -135,7 +140,6 @@ class _Copying:
         _copy_attributes(source, target)
 
     def _copy_part(self, path: str, key: str, source: int, target: int) -> None:
-        """Copy those entries of a folder that are frozen."""
         for name in os.listdir(source):
             full, mode = f"{path}/{name}".lstrip("/"), _mode(name, source)
             is_part, is_system = full in self._parts, self._parts[path](name)
@@ -176,11 +180,11 @@ class _Copying:
         # A second name changes when a file was last touched, so not for those that are known by that.
         if self._may_link and key not in self._start and self._link(name, source, target):
             return
-        reader = os.open(name, _FILE, dir_fd=source)
+        reader = os.open(name, READ, dir_fd=source)
         try:
             if not stat.S_ISREG(os.fstat(reader).st_mode):
                 return
-            writer = os.open(name, _NEW_FILE, 0o600, dir_fd=target)
+            writer = os.open(name, NEW_FILE, 0o600, dir_fd=target)
             try:
                 self._copy_content(reader, writer)
                 _copy_attributes(reader, writer)
@@ -281,3 +285,101 @@ def _copy_attributes(source: int, target: int) -> None:
         if ".overlay." not in name or name.endswith(_OVERLAY_NOTES):
             os.setxattr(target, name, os.getxattr(source, name))
     os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+# Before a verifier gets the copy: what is in it, and taking out what is to be as in the image. Paths are compared as
+# they are shown, since one that is not UTF-8 is shown with its odd bytes written out.
+
+# Small files that tools load by themselves: whether they do harm depends on what they say.
+_TELLING = (".pth", "_finder.py", "/entry_points.txt", "/.gitconfig", "/etc/passwd")
+_MAX_TEXT_BYTES = 2**16
+_MAX_TEXTS = 1000
+
+
+def write_copy(copy: int, trees: Sequence[Tree], target: int) -> None:
+    """Write `{"changes": {…}, "texts": {path: text}}` about a copied system to a descriptor."""
+    changes = find_changes(copy, trees, MAX_ENTRIES)
+    changed = (path for kind in ("added", "modified") for path in changes[kind])
+    telling = {path for path in changed if path.endswith(_TELLING) or is_searched(path)}
+    texts = dict(_texts(copy, trees, telling)) if telling else {}
+    with os.fdopen(os.dup(target), "w") as file:
+        json.dump({"changes": changes, "texts": texts}, file)
+
+
+def _texts(copy: int, trees: Sequence[Tree], wanted: Collection[str]) -> Iterator[tuple[str, str]]:
+    names = frozenset(sorted(wanted)[:_MAX_TEXTS])
+    for path, tree, inside in _entries(copy, trees):
+        if path in names:
+            with suppress(OSError):
+                descriptor = os.open(f"upper/{tree.name}/{inside}", READ, dir_fd=copy)
+                with os.fdopen(descriptor, "rb") as file:
+                    if is_searched(path):
+                        yield path, read_soname(file)
+                        continue
+                    text = file.read(_MAX_TEXT_BYTES + 1)
+                if len(text) <= _MAX_TEXT_BYTES:
+                    yield path, text.decode("utf-8", "replace")
+
+
+def _entries(copy: int, trees: Sequence[Tree]) -> Iterator[tuple[str, Tree, str]]:
+    """Every entry of a copy: how it is told, and where it is."""
+    there = upper_names(copy)
+    for tree in trees:
+        prefix = f"/{tree.folder}/" if tree.folder else "/"
+        for inside, _, _ in walk_upper(copy, tree.name) if tree.name in there else ():
+            yield shown(prefix + inside), tree, inside
+
+
+def take_out(copy: int, trees: Sequence[Tree], paths: Collection[str], texts: Mapping[str, str]) -> None:
+    """Remove entries of a copy, marks of removal among them, so that the image is seen there again.
+
+    A folder that hides all of the image's stops to do so if anything in it is to be seen. Files with `texts` say that.
+    """
+    if not paths and not texts:
+        return
+    above = {path[:end] for path in paths for end in range(len(path)) if path[end] == "/"}
+    for path, tree, inside in list(_entries(copy, trees)):
+        place = f"upper/{tree.name}/{inside}"
+        if path in paths:
+            _remove(place, copy)
+        elif path in above:
+            _open_up(place, copy)
+        elif path in texts:
+            _rewrite(place, copy, texts[path])
+
+
+def _remove(place: str, copy: int) -> None:
+    with suppress(FileNotFoundError, NotADirectoryError):
+        if stat.S_ISDIR(os.lstat(place, dir_fd=copy).st_mode):
+            folder = os.open(place, FOLDER, dir_fd=copy)
+            for name in os.listdir(folder):
+                _remove(f"{place}/{name}", copy)
+            os.close(folder)
+            os.rmdir(place, dir_fd=copy)
+        else:
+            os.unlink(place, dir_fd=copy)
+
+
+def _rewrite(place: str, copy: int, text: str) -> None:
+    """A new file in place of the old one, which may be the agent's own by another name."""
+    with suppress(OSError):  # gone, or no file
+        status = os.lstat(place, dir_fd=copy)
+        os.unlink(place, dir_fd=copy)
+        descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=copy)
+        with os.fdopen(descriptor, "w") as file:
+            os.fchown(file.fileno(), status.st_uid, status.st_gid)
+            os.fchmod(file.fileno(), stat.S_IMODE(status.st_mode))
+            file.write(text)
+
+
+def _open_up(place: str, copy: int) -> None:
+    """Have a folder hide nothing of the image any more, be it that it is new or that it is gone."""
+    with suppress(OSError):
+        if is_whiteout(os.lstat(place, dir_fd=copy)):
+            os.unlink(place, dir_fd=copy)
+            return
+        folder = os.open(place, FOLDER, dir_fd=copy)
+        for mark in OPAQUE_MARKS:
+            with suppress(OSError):
+                os.removexattr(folder, mark)
+        os.close(folder)

@@ -1,25 +1,29 @@
-"""A spawner and what lives and dies with it: its run directory, its control groups, what its sandboxes share.
+"""What a spawner needs on this machine: a run directory, control groups, disks; and a new spawner when one has died.
 
-When a spawner has died its home is given up as a whole: the lock on its directory is released, and whoever opens the
-next home, in this process or in another, removes what is left of it like what a killed run left behind.
+When a spawner has died its home is given up as a whole: the lock on its directory is released, and the next home that
+opens, in this process or in another, removes what is left like what a killed run left. What is said to a spawner is in
+`client.py`. Disk images are made here because `mkfs` takes `subprocess`, which the spawner must not import: it brings
+`threading`, whose bookkeeping then runs in every child.
 """
 
 import asyncio
 import os
 import shutil
-from contextlib import suppress
+import subprocess
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 from seatrial.concurrency import finish
-from seatrial.errors import SandboxError
+from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.model.record import LimitSpec
 from seatrial.sandbox.api import SandboxSpec
 from seatrial.sandbox.cgroups import Hierarchy
 from seatrial.sandbox.control_group import ControlGroup
 from seatrial.sandbox.embedded.client import SpawnerClient
-from seatrial.sandbox.embedded.disk_image import choose, make_image
-from seatrial.sandbox.embedded.requests import Mode
+from seatrial.sandbox.embedded.disk import LOOP_CONTROL
+from seatrial.sandbox.embedded.protocol import Mode
 from seatrial.sandbox.runs import RunDirectory
 
 
@@ -50,7 +54,6 @@ class SpawnerHome:
 
     @property
     def alive(self) -> bool:
-        """Whether its spawner serves."""
         return self.client.end is None
 
     async def settle(self) -> None:
@@ -122,7 +125,6 @@ class SpawnerHome:
         self.proven = True
 
     async def _clear(self, name: str, group: ControlGroup) -> None:
-        """Remove what was made around a sandbox."""
         if not group.remove_at_once():
             await asyncio.to_thread(group.remove)
         state = self.run.path / name
@@ -153,3 +155,102 @@ def _remove(run: RunDirectory) -> None:
     with suppress(RecursionError):  # the next run removes what is nested too deeply
         shutil.rmtree(run.path, ignore_errors=True)
     run.release()
+
+
+# Replacing a spawner that has died, so that only the trials it ran are lost.
+
+MOST_DEATHS = 5
+"""As many in a row, without one sandbox that came to its end, are a broken machine: no more are started."""
+
+
+class SpawnerKeeper:
+    """Has the home of a living spawner for whoever makes a sandbox. `open_home` opens a new one."""
+
+    def __init__(self, home: SpawnerHome, open_home: Callable[[], Awaitable[SpawnerHome]]) -> None:
+        self._open_home = open_home
+        self._replacing = asyncio.Lock()
+        self._deaths = 0
+        self.home = home
+
+    async def living(self) -> SpawnerHome:
+        """The home of a spawner that serves, a new one if need be. Raises SandboxError when all of them die."""
+        if self.home.alive:
+            return self.home
+        async with self._replacing:
+            if not self.home.alive:
+                self.home = await self._replacement()
+            return self.home
+
+    async def _replacement(self) -> SpawnerHome:
+        self._deaths = 1 if self.home.proven else self._deaths + 1
+        if self._deaths >= MOST_DEATHS:
+            raise SandboxError(
+                f"{MOST_DEATHS} sandbox spawners in a row ended before one sandbox was done with, so no more are "
+                f"started; the last: {self.home.client.end}. Find out what kills them, then go on"
+            )
+        with suppress(SandboxError):  # what does not end now must not stop this run; the next one clears it away
+            await self.home.give_up()
+        try:
+            return await self._open_home()
+        except HostUnsupportedError as error:
+            raise SandboxError(f"{self.home.client.end}; a new one cannot be started: {error}") from error
+
+
+# Disks with a size: a loop-mounted image, or memory. `disk.py` attaches the image inside.
+
+MIB = 2**20
+MKFS_TIMEOUT_SEC = 120
+
+_BYTES_PER_INODE = 8192  # twice as many files as usual: package managers make small ones
+_INODE_SIZE = 256
+
+
+def choose(storage_mb: int, *, root: bool) -> Literal["loop", "tmpfs"]:
+    """How to enforce a disk limit: `loop` wherever it can be had, for what is in a `tmpfs` counts as memory too.
+
+    Raises HostUnsupportedError when a tmpfs is all there is and the machine has less memory than that.
+    """
+    if root and _mkfs() and Path(LOOP_CONTROL).exists():
+        return "loop"
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if storage_mb * MIB > memory:
+        raise HostUnsupportedError(
+            f"storage_mb = {storage_mb} is more than this machine's memory; on the disk it can be enforced only for "
+            "root, with loop devices and mkfs.ext4 (Debian: apt-get install e2fsprogs)"
+        )
+    return "tmpfs"
+
+
+def make_image(path: Path, storage_mb: int) -> None:
+    """Make a sparse ext4 image in which at least `storage_mb` MiB can be stored.
+
+    Raises HostUnsupportedError without mkfs.ext4, SandboxError when the image exists or cannot be made.
+    """
+    mkfs = _mkfs()
+    if not mkfs:
+        raise HostUnsupportedError("the disk cannot be limited: no mkfs.ext4; Debian: apt-get install e2fsprogs")
+    features = "^has_journal,^resize_inode"  # it is thrown away: nobody will repair or grow it
+    options = ["-q", "-F", "-m", "0", "-b", "4096", "-i", str(_BYTES_PER_INODE), "-I", str(_INODE_SIZE)]
+    command = [mkfs, *options, "-O", features, "-E", "lazy_itable_init=1,nodiscard", str(path)]
+    with ExitStack() as undo:
+        try:
+            with path.open("xb") as image:
+                undo.callback(path.unlink)
+                image.truncate(_image_bytes(storage_mb))
+            subprocess.run(command, capture_output=True, check=True, timeout=MKFS_TIMEOUT_SEC)  # noqa: S603 - our words
+        except (OSError, OverflowError, subprocess.SubprocessError) as error:
+            output = (getattr(error, "stderr", None) or b"").decode(errors="replace").strip()
+            raise SandboxError(f"cannot make the disk image {path}: {output or error}") from error
+        undo.pop_all()
+
+
+def _mkfs() -> str | None:
+    return shutil.which("mkfs.ext4", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+
+
+def _image_bytes(storage_mb: int) -> int:
+    """The size asked for and what ext4 keeps for itself: inode tables, a reserve of up to 16 MiB, bitmaps."""
+    asked = storage_mb * MIB
+    reserve = min(asked // 48, 17 * MIB)
+    bitmaps = asked // 8192 + MIB
+    return (asked + reserve + bitmaps) * (_BYTES_PER_INODE + _INODE_SIZE + 16) // _BYTES_PER_INODE

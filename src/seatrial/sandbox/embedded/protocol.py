@@ -5,10 +5,11 @@ import errno
 import json
 import os
 import socket
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from seatrial.descriptors import shortage
+from seatrial.sandbox.syscalls import close_range
 
 _MAX_PACKET = 96 * 1024
 _MAX_DESCRIPTORS = 16
@@ -71,3 +72,85 @@ def receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]] | Non
         return json.loads(os.pread(carrier, os.fstat(carrier).st_size, 0)), found
     finally:
         os.close(carrier)
+
+
+# Requests, as types on both sides of the wire. Named tuples here and wherever the spawner looks: dataclasses would
+# bring `inspect`, and with it memory that the kernel has to go through at every fork.
+
+Mode = Literal["root", "userns", "user"]
+"""`root`: the host's root inside; `userns`: root, shifted into a user namespace; `user`: an ordinary user."""
+
+Request = TypeVar("Request")
+
+
+class Box(NamedTuple):
+    """A sandbox to make: where its files go and what its root is made of."""
+
+    name: str
+    state: str
+    base: str
+    layers: list[str]
+    hostname: str
+    workdir: str
+    system_folders: list[str]
+    disk: str | None  # "tmpfs:SIZE_MB" or "loop:IMAGE_PATH"
+
+
+class CommandRequest(NamedTuple):
+    """A command to run.
+
+    Its standard descriptors travel beside it, then one of an archive to `unpack` there, then the two of a `watch`.
+    """
+
+    name: str
+    token: str
+    phase: str
+    argv: list[str]
+    env: dict[str, str]
+    cwd: str
+    user: str | int | None
+    host_network: bool
+    join: list[str]
+    remember: bool
+    unpack: str | None = None
+    watch: bool = False
+
+
+class Transfer(NamedTuple):
+    """An archive to unpack or to fill; its descriptor travels beside it."""
+
+    name: str
+    phase: str
+    path: str
+    limit: int = 0
+    manner: Literal["files", "layer"] = "files"
+
+
+class Target(NamedTuple):
+    """A sandbox by name, and whatever one more word an operation needs."""
+
+    name: str = ""
+    phase: str = "agent"
+    port: int = 0
+    path: str = ""
+    system: str = "live"
+
+
+def decode(kind: type[Request], message: dict[str, Any]) -> Request:
+    """The typed request in a message; the fields of the envelope are left out."""
+    return kind(**{key: value for key, value in message.items() if key not in ("id", "op")})
+
+
+# What a forked child has inherited must be closed: any path that the agent turns into a link to /proc/self/fd/N would
+# lead through it, out of the sandbox.
+
+
+def close_all_but(keep: Iterable[int]) -> None:
+    """Close every descriptor but the three standard ones and those in `keep`."""
+    first = 3
+    for descriptor in sorted(set(keep)):
+        if descriptor >= first:
+            if descriptor > first:
+                close_range(first, descriptor - 1)
+            first = descriptor + 1
+    close_range(first, 2**32 - 1)

@@ -9,12 +9,11 @@ from typing import Any
 
 from seatrial.sandbox.division import Division, divide
 from seatrial.sandbox.embedded.changes import remember_files
-from seatrial.sandbox.embedded.requests import Box
-from seatrial.sandbox.embedded.roots import TEMPORARY, Tree
-from seatrial.sandbox.embedded.settle import read_text
-from seatrial.sandbox.overlay_walk import FOLDER
+from seatrial.sandbox.embedded.protocol import Box
+from seatrial.sandbox.embedded.roots import TEMPORARY, Tree, read_text
 from seatrial.sandbox.process_names import split_stat
 from seatrial.sandbox.syscalls import CLONE_NEWNS, setns
+from seatrial.untrusted.files import FOLDER
 
 _FLAGS = 6  # behind the state in /proc/PID/stat
 _PF_EXITING = 0x4
@@ -23,13 +22,7 @@ Reply = Callable[[dict[str, Any], list[int]], None]
 
 
 class RunningSandbox:
-    """Descriptors of a sandbox's two inits, its root, files and users, and of the verifier's view once made.
-
-    `disk` is a mount namespace in which a disk of the sandbox's own is mounted, if it has one. `frozen` counts how
-    often its system has been copied, `views` how often the verifier's view has been left; `begun` tells whether an
-    agent has been there. `proc` is the device of the outer /proc. `known` are the names that were in its root before
-    anybody was.
-    """
+    """Descriptors of a sandbox's two inits, its root, files and users, and of the verifier's view once made."""
 
     def __init__(self, box: Box, trees: list[Tree], pid: int, link: socket.socket) -> None:
         self.box = box
@@ -41,11 +34,17 @@ class RunningSandbox:
         self.view = self.view_root = -1
         self.users: int | None = None
         self.disk: int | None = None
+        """A mount namespace in which a disk of the sandbox's own is mounted, if it has one."""
         self.frozen = 0
+        """How often its system has been copied."""
         self.views = 0
+        """How often the verifier's view has been left."""
         self.begun = False
+        """Whether an agent has been there."""
         self.proc = 0
+        """The device of the outer /proc."""
         self.known: list[str] = []
+        """The names that were in its root before anybody was."""
         self.complaint: dict[str, Any] | None = None
         self.dead = self.destroyed = self.closed = False
         self.kills: list[Reply] = []
@@ -56,7 +55,6 @@ class RunningSandbox:
         return [number for number in found if number is not None and number >= 0]
 
     def take_over(self, proc: int, given: dict[str, int]) -> None:
-        """Keep what the outer init gave us of the sandbox it has built."""
         self.proc = proc
         self.state, self.root = given["state"], given["root"]
         self.users, self.disk = given.get("users"), given.get("disk")
@@ -76,7 +74,6 @@ class RunningSandbox:
         return bool(ended.poll(0)) or (exit_code == -signal.SIGKILL and any(map(_is_exiting, inits)))
 
     def look_around(self) -> None:
-        """Note what there is before anybody comes."""
         folder = os.open(".", FOLDER, dir_fd=self.root)
         try:
             self.known = os.listdir(folder)
@@ -86,12 +83,10 @@ class RunningSandbox:
 
     @property
     def division(self) -> Division:
-        """Which of its files are the system."""
         return divide(self.box.workdir, self.box.system_folders)
 
     @property
     def temporary(self) -> str:
-        """Where the temporary files of the verifier's view are kept."""
         return f"{self.box.state}/{TEMPORARY}/{self.views}"
 
     def leave_view(self) -> None:

@@ -36,8 +36,8 @@ from seatrial.sandbox.control_group import ControlGroup
 from seatrial.sandbox.division import VERIFIER_TMP
 from seatrial.sandbox.embedded.client import SpawnerClient
 from seatrial.sandbox.opens import Opens, opened, reading_opens
-from seatrial.sandbox.outbound import Outbound
 from seatrial.sandbox.processor import Meter, deadline, processor_use
+from seatrial.sandbox.proxy import EgressProxy
 
 _log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class EmbeddedSandbox:
         self._made = made
         self._tokens = itertools.count(1)
         self._captures: list[Capture] = []
-        self._outbound = Outbound(lambda: self.listen(0))
+        self._proxy = EgressProxy(lambda: self.listen(0))
         self._view: Literal["none", "perhaps", "made"] = "none"
         self._view_lock = asyncio.Lock()
         self._destroyed = False
@@ -74,11 +74,9 @@ class EmbeddedSandbox:
 
     @property
     def limits_enforced(self) -> LimitSpec:
-        """The limits that really hold."""
         return self._made.limits
 
     async def _call(self, operation: str, descriptors: Sequence[int] = (), **fields: Any) -> list[int]:
-        """Have something done; returns the descriptors of the answer."""
         if fields.get("phase") == "verifier" and operation != "kill":
             await self._make_view()
         _, passed = await self._request(operation, descriptors, **fields)
@@ -139,7 +137,7 @@ class EmbeddedSandbox:
         user = self._user(spec)
         if not self._client.many_users and str(user or 0) not in ("0", "root"):
             raise HostUnsupportedError(f"user {user!r} cannot exist here: {ONE_USER}")
-        async with self._outbound.access(spec.network) as network_env:
+        async with self._proxy.access(spec.network) as network_env:
             paths = (spec.stdout_path, spec.stderr_path)
             out, err = (Capture(path, spec.max_output, spec.on_output) for path in paths)
             self._captures = [capture for capture in self._captures if capture.open] + [out, err]
@@ -213,7 +211,6 @@ class EmbeddedSandbox:
             self._note_view(answer)
 
     async def _end(self, phase: Phase, exited: asyncio.Future[int], sent: asyncio.Event) -> None:
-        """Kill a phase and wait for the command that was started in it, if it was."""
         if sent.is_set() and not self._destroyed:
             await self.kill_all(phase)
             await exited
@@ -237,25 +234,21 @@ class EmbeddedSandbox:
         }
 
     async def put(self, directory: str, archive: BinaryIO, *, phase: Phase = "agent") -> None:
-        """Unpack a tar archive below a directory, making it if needed."""
         archive.flush()
         await self._call("put", [archive.fileno()], path=directory, phase=phase)
 
     async def get(
         self, path: str, archive: BinaryIO, *, phase: Phase = "agent", limit: int = MAX_ARCHIVE_BYTES
     ) -> None:
-        """Pack a file or directory into a tar archive."""
         await self._call("get", [archive.fileno()], path=path, phase=phase, limit=limit)
 
     async def listen(self, port: int) -> socket.socket:
-        """A socket that listens on 127.0.0.1:`port` inside; port 0 takes a free one."""
         (descriptor,) = await self._call("listen", port=port)
         listener = socket.socket(fileno=descriptor)
         listener.setblocking(False)
         return listener
 
     async def kill_all(self, phase: Phase = "agent") -> None:
-        """End every process of a phase; returns when they are gone."""
         await self._call("kill", phase=phase)
 
     async def processes(self) -> tuple[str, ...]:
@@ -277,7 +270,6 @@ class EmbeddedSandbox:
         self._view = "none"
 
     async def changes(self) -> FileChanges:
-        """What differs from the image."""
         return FileChanges.model_validate_json(await self._ask("changes"))
 
     async def _ask(self, operation: str, **fields: Any) -> bytes:
@@ -299,11 +291,9 @@ class EmbeddedSandbox:
             os.close(descriptor)
 
     async def pack_layer(self, archive: BinaryIO, limit: int) -> None:
-        """Pack what differs from the image into an archive, straight from where it lies."""
         await self._call("pack_layer", [archive.fileno()], path="/", phase="agent", limit=limit)
 
     async def unpack_layer(self, directory: str, archive: BinaryIO) -> None:
-        """Lay an archive of a layer over what is below a directory."""
         archive.flush()
         await self._call("put", [archive.fileno()], path=directory, phase="agent", manner="layer")
 
@@ -313,7 +303,6 @@ class EmbeddedSandbox:
         return None if found is None else {path: tuple(stamp) for path, stamp in found.items()}
 
     async def usage(self) -> ResourceUse:
-        """What has been consumed so far."""
         kilobytes = (await self._ask("size")).partition(b"\t")[0]
         if not kilobytes.isdigit():
             raise SandboxError("usage: the disk space in use could not be measured")
@@ -329,22 +318,17 @@ class EmbeddedSandbox:
         """End every process and remove every trace; more than once, at once or after a cancellation is fine."""
         if self._teardown is None:
             self._teardown = asyncio.ensure_future(self._tear_down())
-        await finish(_until(self._teardown))
+        await finish(self._teardown)
 
     async def _tear_down(self) -> None:
         self._destroyed = True
         for capture in self._captures:
             capture.close()
-        await self._outbound.close()
+        await self._proxy.close()
         await self._made.forget()
 
 
-async def _until(task: "asyncio.Future[None]") -> None:
-    await task
-
-
 def _as_file(content: bytes) -> int:
-    """A descriptor to read `content` from."""
     if not content:
         return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     descriptor = os.memfd_create("content")

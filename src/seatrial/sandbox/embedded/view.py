@@ -11,20 +11,10 @@ from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from seatrial.errors import SandboxError
-from seatrial.sandbox.archive import closing, pack
+from seatrial.sandbox.archives import closing, pack, unpack
 from seatrial.sandbox.division import VERIFIER_TMP, Division
-from seatrial.sandbox.embedded.rootfs import mount_overlay, mount_pts, mount_shm, mount_sys
-from seatrial.sandbox.syscalls import (
-    MS_NODEV,
-    MS_NOSUID,
-    attach_mounts,
-    bind,
-    bind_opened,
-    mount,
-    pivot_root,
-    unmount,
-)
-from seatrial.sandbox.unpacking import unpack
+from seatrial.sandbox.embedded.roots import mount_overlay, mount_pts, mount_shm, mount_sys
+from seatrial.sandbox.syscalls import MS_NODEV, MS_NOSUID, attach_mounts, bind, bind_opened, mount, pivot_root, unmount
 
 _SCRATCH = "/sys"  # any directory every root has
 _OWN = ("tests", "logs", "sys", VERIFIER_TMP.strip("/"))
@@ -46,20 +36,19 @@ class Frozen(NamedTuple):
 
 
 class View(NamedTuple):
-    """What to show: `known` names of the root first, a frozen system if there is one, and all less what is hidden.
-
-    Shared files that are `rewritten` say something else. `temporary` is a descriptor of the folder for the verifier's
-    temporary files, mounted nowhere yet; without one they go to memory.
-    """
+    """What to show to a verifier."""
 
     known: list[str]
+    """Names of the root that come first."""
     workdir: str
     temporary: int | None
+    """A descriptor of the folder for the verifier's temporary files, mounted nowhere yet; None has them in memory."""
     owner: int
     rootless: bool
     frozen: Frozen | None
     hidden: Sequence[str] = ()
     rewritten: Mapping[str, str] = {}
+    """New texts of shared files."""
 
 
 def enter_verifier_view(view: View) -> int:

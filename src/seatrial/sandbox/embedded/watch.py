@@ -30,12 +30,10 @@ class Look(NamedTuple):
 
     @property
     def stopped(self) -> bool:
-        """Whether it has been stopped, by a signal or by a debugger."""
         return self.state in _STOPPED
 
 
 def look_at(pid: int) -> Look:
-    """The state of a process now."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields: Sequence[str] = split_stat(file.read().decode(errors="replace"))[1]
@@ -52,7 +50,6 @@ class Watch:
         self._cpu = -1
 
     def heard(self) -> None:
-        """It has said something."""
         self._silent = 0
 
     def note(self, look: Look) -> str | None:

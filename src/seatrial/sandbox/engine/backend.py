@@ -1,4 +1,4 @@
-"""EngineBackend: sandboxes from a container engine, Docker or Podman, through its API."""
+"""EngineBackend: sandboxes that are containers of Docker or Podman, through the daemon's API."""
 
 import asyncio
 import itertools
@@ -13,20 +13,28 @@ from types import TracebackType
 from typing import Any, Self
 
 from seatrial.concurrency import finish
-from seatrial.errors import HostUnsupportedError, SandboxError
+from seatrial.errors import HostUnsupportedError, SandboxError, SeatrialError
 from seatrial.model.record import LimitSpec
 from seatrial.sandbox.api import Capabilities, Limit, NetworkMode, SandboxSpec
-from seatrial.sandbox.engine.client import EngineClient
-from seatrial.sandbox.engine.container import TOOLS, Container, Order, mount
-from seatrial.sandbox.engine.endpoint import Endpoint, Engine, find_endpoint
+from seatrial.sandbox.doctor import HostFinding
+from seatrial.sandbox.engine.change_finder import lists_everything
+from seatrial.sandbox.engine.client import Endpoint, Engine, EngineClient, find_endpoint
+from seatrial.sandbox.engine.container import (
+    TOOLS,
+    Container,
+    Order,
+    clear_folders,
+    labels,
+    mount,
+    remove_container,
+    remove_run,
+    sweep,
+)
+from seatrial.sandbox.engine.entering import HelperContainer, listen_by_helper
 from seatrial.sandbox.engine.files import Files
-from seatrial.sandbox.engine.image_files import ImageFiles
-from seatrial.sandbox.engine.images import Images, Known
-from seatrial.sandbox.engine.leftovers import clear_folders, labels, remove_container, remove_run, sweep
-from seatrial.sandbox.engine.programs import programs
-from seatrial.sandbox.engine.sandbox import ContainerParts, EngineSandbox, Visitor
-from seatrial.sandbox.engine.sight import lists_everything
-from seatrial.sandbox.engine.visitor import Visit, listen_by_visit
+from seatrial.sandbox.engine.images import ImageFiles, Images, Known
+from seatrial.sandbox.engine.sandbox import ContainerParts, EngineSandbox, ListenByHelper
+from seatrial.sandbox.engine.survivors import programs
 from seatrial.sandbox.runs import CONTAINERS, RunDirectory, state_root
 from seatrial.sandbox.transfer import new_archive, pack_files
 
@@ -120,7 +128,6 @@ class EngineBackend:
 
     @property
     def client(self) -> EngineClient:
-        """The way to the daemon."""
         return self._client
 
     @property
@@ -163,24 +170,24 @@ class EngineBackend:
                 await finish(_undo(building))
                 raise
 
-        def visit(container: str, port: int) -> Awaitable[socket.socket]:
-            where = Visit(container, known.name, self._run.path, labels(self._run))
-            return listen_by_visit(self._client, where, port)
+        def listen(container: str, port: int) -> Awaitable[socket.socket]:
+            where = HelperContainer(container, known.name, self._run.path, labels(self._run))
+            return listen_by_helper(self._client, where, port)
 
         await self._check_shell(known.name, container)
-        sandbox = EngineSandbox(container, self._decide(spec, limits, known, visit))
+        sandbox = EngineSandbox(container, self._decide(spec, limits, known, listen))
         self._sandboxes.add(sandbox)
         if self._podman:
             await sandbox.forget_changes()  # Podman writes files of its own into every container
         return sandbox
 
-    def _decide(self, spec: SandboxSpec, limits: LimitSpec, known: Known, visit: Visitor) -> ContainerParts:
+    def _decide(self, spec: SandboxSpec, limits: LimitSpec, known: Known, listen: ListenByHelper) -> ContainerParts:
         files = self._files.get(known.name)
         if files is None:
             files = ImageFiles(self._client, known.name, self._volume, labels(self._run))
             self._files[known.name] = files
         return ContainerParts(
-            spec, limits, known.user, self._missing, files, self._lists_everything, visit, self._forget, self._create
+            spec, limits, known.user, self._missing, files, self._lists_everything, listen, self._forget, self._create
         )
 
     async def _check_shell(self, image: str, container: Container) -> None:
@@ -245,3 +252,19 @@ async def _destroy_if_possible(sandbox: EngineSandbox) -> None:
     """Destroy a sandbox; one whose daemon is gone is gone already."""
     with suppress(SandboxError):
         await sandbox.destroy()
+
+
+async def examine_engine(engine: Engine) -> HostFinding:
+    """Whether a daemon answers and what it can do; nothing needs one where our own sandboxes work."""
+    try:
+        async with EngineBackend(engine) as backend:
+            capabilities = await backend.probe()
+    except (SeatrialError, OSError) as error:
+        detail, _, fix = str(error).partition("; ")
+        return HostFinding(
+            engine, "missing", f"{detail} (optional)", fix or "nothing: our own sandboxes do not need it"
+        )
+    if reason := capabilities.missing.get("listen"):
+        detail, _, fix = reason.partition("; ")
+        return HostFinding(engine, "missing", f"{capabilities.mode} answers, but agents reach no model: {detail}", fix)
+    return HostFinding(engine, "works", f"{capabilities.mode} answers (optional)")

@@ -20,8 +20,7 @@ from typing import Any, BinaryIO
 from seatrial.concurrency import finish
 from seatrial.errors import SandboxError
 from seatrial.sandbox.api import ExecSpec
-from seatrial.sandbox.engine.client import EngineClient, EngineError
-from seatrial.sandbox.engine.streams import STDERR, STDOUT, Stream
+from seatrial.sandbox.engine.client import STDERR, STDOUT, EngineClient, EngineError, Stream
 
 DEPTH = 2
 """How many generations below an exec's own process are ours, before the command."""
@@ -128,7 +127,6 @@ class ContainerCommand:
         return not self._ended.is_set()
 
     async def wait_until_closed(self) -> None:
-        """Wait until nobody can write any more."""
         if self._tasks:
             await asyncio.wait(self._tasks)
 
@@ -217,7 +215,6 @@ class ContainerCommand:
                 await self._ended.wait()
 
     async def close(self) -> None:
-        """Stop listening to whatever still writes."""
         for task in self._tasks:
             task.cancel()
         await self.wait_until_closed()

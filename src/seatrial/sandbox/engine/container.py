@@ -1,20 +1,27 @@
-"""One container of an engine: made, attached to, asked about, started anew and removed."""
+"""One container of an engine: made, attached to, measured, restarted and removed; also removing what dead runs left."""
 
-from collections.abc import Mapping
+import fcntl
+import json
+import os
+import shutil
+import socket
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 from seatrial.concurrency import finish
-from seatrial.errors import SandboxError
-from seatrial.model.record import LimitSpec
+from seatrial.errors import HostUnsupportedError, SandboxError
+from seatrial.model.record import LimitSpec, ResourceUse
 from seatrial.sandbox.api import SandboxSpec
-from seatrial.sandbox.engine.client import EngineClient, EngineError
+from seatrial.sandbox.cgroups import Hierarchy
+from seatrial.sandbox.control_group import ControlGroup, GroupDirectory
+from seatrial.sandbox.engine.client import Engine, EngineClient, EngineError, Stream, find_endpoint
 from seatrial.sandbox.engine.files import Files
-from seatrial.sandbox.engine.leftovers import remove_container
-from seatrial.sandbox.engine.streams import Stream
 from seatrial.sandbox.engine.survivors import FoundProcesses, row, sort_out
-from seatrial.sandbox.engine.usage import thread_count
+from seatrial.sandbox.runs import CONTAINERS, Cleared, RunDirectory, abandoned, state_root
 
 TOOLS = "/.seatrial"
 _PERIOD = 100_000
@@ -35,7 +42,6 @@ class Order:
     """The container whose network it shares; none for one of its own."""
 
     def request(self, spec: SandboxSpec) -> dict[str, Any]:
-        """The engine's own way to say it."""
         # Whoever shares a network shares its host name, and engines refuse another one.
         hostname = {} if self.network_of else {"Hostname": spec.hostname}
         return {
@@ -139,7 +145,6 @@ class Container:
             self.hold = None
 
     async def remove(self) -> None:
-        """Kill and remove it."""
         try:
             await remove_container(self.client, self.name)
         finally:
@@ -167,3 +172,189 @@ class Container:
         except EngineError:  # such as of a rootless Podman with control groups of version 1
             return 0
         return int((stats.get("pids_stats") or {}).get("current") or 0)
+
+
+# Usage: by the engine's count, and by the kernel's where the container runs on this machine
+
+_GROUPS = Path("/sys/fs/cgroup")
+
+
+async def measure(client: EngineClient, container: str, pid: int | None) -> ResourceUse:
+    """Processor time, the most memory, the disk, and kills for want of memory; `pid` is a process on this machine."""
+    query = {"stream": "false", "one-shot": "true"}
+    stats: dict[str, Any] = await client.ask("GET", f"/containers/{container}/stats", **query)
+    found: dict[str, Any] = await client.ask("GET", f"/containers/{container}/json", size="1")
+    processor = (stats.get("cpu_stats") or {}).get("cpu_usage") or {}
+    peak, kills = _memory(pid) if pid else (None, None)
+    size = found.get("SizeRw")
+    return ResourceUse(
+        cpu_sec=processor.get("total_usage", 0) / 1e9,
+        peak_memory_bytes=peak or (stats.get("memory_stats") or {}).get("max_usage") or None,
+        disk_bytes=None if size is None else max(0, int(size)),
+        oom_kills=await _oom_events(client, found["Id"]) if kills is None else kills,
+    )
+
+
+def _memory(pid: int) -> tuple[int | None, int | None]:
+    """The most memory that was ever in use, and how often somebody was killed for want of it; None where not kept."""
+    for line in _read(Path(f"/proc/{pid}/cgroup")).splitlines():
+        _, kinds, path = line.split(":", 2)
+        if kinds == "memory":
+            group = _GROUPS / "memory" / path.lstrip("/")
+            peak = _read(group / "memory.max_usage_in_bytes")
+            return _number(peak), _entry(_read(group / "memory.oom_control"))
+        if not kinds and (events := _read(_GROUPS / path.lstrip("/") / "memory.events")):
+            return _number(_read(_GROUPS / path.lstrip("/") / "memory.peak")), _entry(events)
+    return None, None
+
+
+def group_of(pid: int | None) -> ControlGroup:
+    """The control group of a process on this machine, to count what is in it; one without directories where unknown."""
+    lines = _read(Path(f"/proc/{pid}/cgroup")) if pid else ""
+    mounts = Hierarchy.detect(_read(Path("/proc/self/mountinfo")), lines).mounts
+    # The topmost group has everything of this machine in it.
+    own = [mount for mount in mounts if lines and len(mount.parents) > 1]
+    return ControlGroup(
+        tuple(GroupDirectory(each.parents[0], each.parents[-1], each.version, each.controllers) for each in own)
+    )
+
+
+def thread_count(pid: int) -> int | None:
+    """How many threads there are in the control group of a process on this machine; None where nobody counts them."""
+    for line in _read(Path(f"/proc/{pid}/cgroup")).splitlines():
+        _, kinds, path = line.split(":", 2)
+        group = _GROUPS / kinds / path.lstrip("/")
+        if kinds in ("pids", "") and (count := _number(_read(group / "pids.current"))) is not None:
+            return count
+    return None
+
+
+def _read(path: Path) -> str:
+    with suppress(OSError):
+        return path.read_text()
+    return ""
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.strip().isdigit() else None
+
+
+def _entry(text: str) -> int | None:
+    return next((int(line.split()[1]) for line in text.splitlines() if line.startswith("oom_kill ")), None)
+
+
+async def _oom_events(client: EngineClient, number: str) -> int:
+    """How often an engine noticed that memory ran out; Podman does not."""
+    filters = json.dumps({"container": [number], "event": ["oom"]})
+    query = {"since": "0", "until": f"{time.time():.6f}", "filters": filters}
+    async with client.open("GET", "/events", None, query) as response:
+        return sum(1 for line in (await response.read()).splitlines() if line.strip())
+
+
+# Owners: labels name the run of a container or volume; what dead runs left is removed
+
+RUN = "org.seatrial.run"
+_OWNER = "org.seatrial.owner"
+
+
+def labels(run: RunDirectory) -> Mapping[str, str]:
+    """What tells everybody whose it is, and whether its owner is still there."""
+    owner = {"host": socket.gethostname(), "boot": _boot(), "folder": str(run.path)}
+    return {RUN: run.name, _OWNER: json.dumps(owner)}
+
+
+def _boot() -> str:
+    """What is another with every start of this machine."""
+    with suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return ""
+
+
+def _is_dead(found: Mapping[str, str] | None) -> bool:
+    try:
+        owner = json.loads((found or {})[_OWNER])
+        if owner["host"] != socket.gethostname():
+            return False
+        return bool(owner["boot"] != _boot() or _is_abandoned(Path(owner["folder"])))
+    except (KeyError, ValueError, TypeError):
+        return False
+
+
+def _is_abandoned(folder: Path) -> bool:
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+async def sweep(client: EngineClient) -> list[str]:
+    """Remove what runs of this machine left behind that have died; returns what has gone, in words."""
+    return await _remove(client, RUN, _is_dead)
+
+
+async def clear_engine(engine: Engine) -> Cleared:
+    """Remove containers and volumes of dead runs, if the daemon answers, and then the directories of those runs."""
+    removed: list[str] = []
+    with suppress(HostUnsupportedError, SandboxError):  # no such daemon here
+        async with EngineClient(find_endpoint(engine)) as client:
+            removed += [f"{engine} {thing}" for thing in await sweep(client)]
+    return Cleared((*removed, *map(str, clear_folders(state_root()))))
+
+
+async def remove_run(client: EngineClient, run: str) -> None:
+    await _remove(client, f"{RUN}={run}", lambda _: True)
+
+
+def clear_folders(root: Path) -> list[Path]:
+    """Remove the directories that dead runs left on this machine; returns which."""
+    found = list(abandoned(root, CONTAINERS))
+    for path in found:
+        shutil.rmtree(path, ignore_errors=True)
+    return [path for path in found if not path.exists()]
+
+
+async def _remove(client: EngineClient, label: str, chosen: Callable[[Mapping[str, str] | None], bool]) -> list[str]:
+    removed: list[str] = []
+    filters = json.dumps({"label": [label]})
+    found = await client.ask("GET", "/containers/json", all="1", filters=filters) or ()
+    due = [container for container in found if chosen(container.get("Labels"))]
+    while due:  # again, for Podman removes no container before the copies that share its network
+        refused: list[tuple[Any, EngineError]] = []
+        for container in due:
+            try:
+                await remove_container(client, container["Id"])
+            except EngineError as error:
+                refused.append((container, error))
+            else:
+                removed.append(f"container {(container.get('Names') or [container['Id'][:12]])[0].lstrip('/')}")
+        if len(refused) == len(due):
+            raise refused[0][1]
+        due = [container for container, _ in refused]
+    volumes: dict[str, Any] = await client.ask("GET", "/volumes", filters=filters) or {}
+    for volume in volumes.get("Volumes") or ():
+        if chosen(volume.get("Labels")):
+            with suppress(EngineError):  # somebody else is at it, or it is still in use
+                await client.ask("DELETE", f"/volumes/{volume['Name']}", force="1")
+                removed.append(f"volume {volume['Name']}")
+    return removed
+
+
+async def remove_container(client: EngineClient, container: str) -> None:
+    """Kill and remove a container; one that is gone, or going, is waited for."""
+    try:
+        await client.ask("DELETE", f"/containers/{container}", force="1", v="1")
+    except EngineError as error:
+        if error.status == 409:
+            with suppress(EngineError):
+                await client.ask("POST", f"/containers/{container}/wait", condition="removed")
+        elif error.status != 404:
+            raise

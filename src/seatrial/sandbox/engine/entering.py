@@ -1,23 +1,29 @@
-"""What takes a thread inside of a container: a socket that listens there, and folders that another container shares.
+"""Reaching into a container on this machine: a socket that listens there, and folders that another container shares.
 
-A socket belongs for ever to the network it was made in, and that is chosen per thread, as is whose files are seen: a
-thread that moves into the container does its work and ends. It takes root, and a container on this very machine.
+A socket belongs for ever to the network it was made in, and that is chosen per thread, as is whose files are seen. As
+root, a thread moves into the container, does its work and ends; without root, a second container makes the socket.
 """
 
 import asyncio
 import os
+import secrets
 import socket
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from errno import ESRCH
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
+from seatrial.concurrency import finish
 from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.sandbox.division import Test
-from seatrial.sandbox.overlay_walk import FOLDER
+from seatrial.sandbox.engine.client import EngineClient
+from seatrial.sandbox.engine.container import remove_container
+from seatrial.untrusted.files import FOLDER
 
 BACKLOG = 4096
 _MOST_SHARED = 100
@@ -29,7 +35,6 @@ FindProcess = Callable[[], int | None]
 
 
 def may_enter() -> bool:
-    """Whether we may enter networks of others at all."""
     return os.geteuid() == 0
 
 
@@ -48,7 +53,6 @@ async def share_folders(find: FindProcess, find_other: FindProcess, parts: Mappi
 
 
 async def _in_thread(work: Callable[..., T], *arguments: object) -> T:
-    """Do something in a thread of its own, that goes afterwards."""
     threads = ThreadPoolExecutor(1, "seatrial-enter")
     try:
         return await asyncio.get_running_loop().run_in_executor(threads, work, *arguments)
@@ -131,3 +135,89 @@ def _listen(pid: int, port: int) -> socket.socket:
         os.close(descriptor)
     listener.setblocking(False)
     return listener
+
+
+# Without root: a second container visits the network, on a daemon of this machine. It shares that network and nothing
+# else, runs our own Python as ourselves, makes the socket, hands it over by a unix socket in our directory, and ends.
+
+_PROGRAM = f"""
+import socket, sys
+listener = socket.create_server(("127.0.0.1", int(sys.argv[2])), backlog={BACKLOG})
+with socket.socket(socket.AF_UNIX) as home:
+    home.connect(sys.argv[1])
+    socket.send_fds(home, [b"x"], [listener.fileno()])
+"""
+_TIMEOUT_SEC = 60.0
+# What a program needs besides its own files: loaders, libraries, and where to find them.
+_SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc")
+
+
+@dataclass(frozen=True, slots=True)
+class HelperContainer:
+    """A container that goes into the network of another: whose, of which image, and where the socket is handed over."""
+
+    container: str
+    image: str
+    folder: Path
+    labels: Mapping[str, str]
+
+
+async def listen_by_helper(client: EngineClient, helper: HelperContainer, port: int) -> socket.socket:
+    """A listener on 127.0.0.1:`port` in the network of a container. Raises SandboxError with its words."""
+    name = f"{helper.container}-visitor-{secrets.token_hex(4)}"
+    door = helper.folder / secrets.token_hex(4)
+    with socket.socket(socket.AF_UNIX) as home:
+        home.bind(str(door))
+        home.listen(1)
+        home.setblocking(False)
+        try:
+            async with asyncio.timeout(_TIMEOUT_SEC):
+                said = await _send_out(client, name, _request(helper, door, port))
+            connection, _ = home.accept()
+        except TimeoutError:
+            raise SandboxError(
+                f"the process that was to listen on 127.0.0.1:{port} in the container did not answer"
+            ) from None
+        except BlockingIOError:
+            reason = said.strip().rpartition("\n")[2] or "it ended without a word"
+            raise SandboxError(f"cannot listen on 127.0.0.1:{port} in the container: {reason}") from None
+        finally:
+            door.unlink(missing_ok=True)
+            await finish(remove_container(client, name))
+    with connection:
+        _, descriptors, _, _ = socket.recv_fds(connection, 1, 1)
+    listener = socket.socket(fileno=descriptors[0])
+    listener.setblocking(False)
+    return listener
+
+
+async def _send_out(client: EngineClient, name: str, order: dict[str, object]) -> str:
+    """Run a container to its end; returns what it said."""
+    await client.ask("POST", "/containers/create", order, name=name)
+    stream = await client.stream(f"/containers/{name}/attach", stream="1", stdout="1", stderr="1")
+    try:
+        await client.ask("POST", f"/containers/{name}/start")
+        return b"".join([data async for _, data in stream.outputs()]).decode(errors="replace")
+    finally:
+        await finish(stream.close())
+
+
+def _request(helper: HelperContainer, door: Path, port: int) -> dict[str, object]:
+    python, files = os.path.realpath(sys.executable), os.path.realpath(sys.base_prefix)
+    folders = [*(path for path in _SYSTEM if Path(path).is_dir()), files]
+    return {
+        "Image": helper.image,
+        "Entrypoint": [python, "-I", "-S", "-c", _PROGRAM, str(door), str(port)],
+        "Cmd": [],
+        "User": f"{os.getuid()}:{os.getgid()}",
+        "WorkingDir": "/",
+        "Labels": dict(helper.labels),
+        **dict.fromkeys(("AttachStdout", "AttachStderr"), True),
+        "HostConfig": {
+            "NetworkMode": f"container:{helper.container}",
+            "LogConfig": {"Type": "none"},
+            "CapDrop": ["ALL"],
+            "SecurityOpt": ["label=disable"],
+            "Binds": [*(f"{path}:{path}:ro" for path in dict.fromkeys(folders)), f"{helper.folder}:{helper.folder}"],
+        },
+    }

@@ -6,13 +6,166 @@ import json
 import posixpath
 import tarfile
 import tempfile
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import BinaryIO
 
 from seatrial.errors import ContentError, SandboxError, TooLargeError
-from seatrial.sandbox.engine import archives
-from seatrial.sandbox.engine.archives import Contents, Parts
+from seatrial.sandbox.archives import (
+    UNREADABLE,
+    Parts,
+    check_kind,
+    folder_member,
+    link_member,
+    read_tar,
+    safe_parts,
+    walk_members,
+    write_tar,
+)
 from seatrial.sandbox.engine.client import EngineClient, EngineError
+
+# Archives: an engine unpacks whatever it is given and packs whatever is there. What a sandbox must refuse is found out
+# before, and what it must not hand out is left out afterwards. Pure work on files, for threads.
+
+_MAX_DEPTH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What an archive wants to have: each folder with the first member that needs it, and which it brings itself."""
+
+    folders: Mapping[Parts, str]
+    own: Set[Parts]
+
+
+def examine(archive: BinaryIO) -> Contents:
+    """Look through an archive before it is unpacked.
+
+    Raises SandboxError naming the member for whatever `unpack` refuses too: a name that is absolute or has
+    `..`, a path through a link or file of the archive itself, a device, pipe or sparse file, a hard link to anything
+    but an earlier file.
+    """
+    kinds: dict[Parts, str] = {}
+    folders: dict[Parts, str] = {}
+    own: set[Parts] = set()
+
+    def look_at(member: tarfile.TarInfo) -> None:
+        parts = safe_parts(member.name)
+        check_kind(member, parts)
+        _check_links(member, parts, kinds)
+        for depth in range(1, len(parts)):
+            folders.setdefault(parts[:depth], member.name)
+        if member.isdir():
+            folders.setdefault(parts, member.name)
+            own.add(parts)
+        kinds[parts] = "folder" if member.isdir() else "link" if member.issym() else "file"
+
+    try:
+        with read_tar(archive) as tar:
+            walk_members(tar, look_at)
+    except UNREADABLE as error:
+        raise SandboxError(f"the archive is not readable as an uncompressed tar: {error}") from error
+    return Contents(folders, own)
+
+
+def _check_links(member: tarfile.TarInfo, parts: Parts, kinds: Mapping[Parts, str]) -> None:
+    for depth in range(1, len(parts)):
+        if kinds.get(parts[:depth], "folder") != "folder":
+            raise SandboxError(f"{parts[depth - 1]!r} is in the way: expected a directory, found a link or a file")
+    if member.islnk() and kinds.get(safe_parts(member.linkname)) != "file":
+        raise SandboxError(f"hard link to {member.linkname!r}, which is not an earlier file of the archive")
+
+
+def rewrite(archive: BinaryIO, target: BinaryIO, missing: Parts, there: Set[Parts]) -> None:
+    """The archive as it is to be unpacked `missing` folders above where it belongs, which it makes.
+
+    Folders that are `there` are left out of it, so that they keep their mode and owner.
+    """
+    archive.seek(0)
+    try:
+        with (
+            read_tar(archive) as source,
+            write_tar(target) as tar,
+        ):
+            for depth in range(1, len(missing) + 1):
+                tar.addfile(folder_member("/".join(missing[:depth])))
+            for member in source:
+                _copy(source, tar, member, missing, there)
+    except UNREADABLE as error:
+        raise SandboxError(f"the archive is not readable as an uncompressed tar: {error}") from error
+    target.seek(0)
+
+
+def _copy(
+    source: tarfile.TarFile, tar: tarfile.TarFile, member: tarfile.TarInfo, missing: Parts, there: Set[Parts]
+) -> None:
+    parts = safe_parts(member.name)
+    if not parts or (member.isdir() and parts in there):
+        return
+    # A copy, because the source finds the targets of hard links by name.
+    moved = tarfile.TarInfo("/".join((*missing, *parts)))
+    for name in ("type", "mode", "uid", "gid", "uname", "gname", "mtime", "size", "linkname"):
+        setattr(moved, name, getattr(member, name))
+    if member.islnk():
+        moved.linkname = "/".join((*missing, *safe_parts(member.linkname)))
+    tar.addfile(moved, source.extractfile(member) if member.isreg() else None)
+
+
+def fresh_folders(modes: Mapping[str, int]) -> list[tarfile.TarInfo]:
+    """Members that leave an empty directory under each name, whatever is there: a file pushes it out first."""
+    return [member for name, mode in modes.items() for member in (tarfile.TarInfo(name), folder_member(name, mode))]
+
+
+def write(target: BinaryIO, members: Iterable[tarfile.TarInfo]) -> None:
+    """An archive of members without content, ready to be read."""
+    with write_tar(target) as tar:
+        for member in members:
+            tar.addfile(member)
+    target.seek(0)
+
+
+def select(packed: BinaryIO, target: BinaryIO, path: str, limit: int) -> None:
+    """What an engine packed from a path, as `pack` has it.
+
+    A file has its own name, a directory is `.` with what is below; pipes, sockets and devices are left out, and hard
+    links become files of their own. Raises TooLargeError when files and headers take more than `limit` bytes.
+    """
+    left = limit
+    top: str | None = None
+    with (
+        read_tar(packed) as source,
+        write_tar(target) as tar,
+    ):
+        for member in source:
+            name = member.name.strip("/")
+            top = name if top is None else top
+            below = name[len(top) :].lstrip("/") if name != top else ""
+            left -= len(below) + tarfile.BLOCKSIZE if below else 0
+            own_name = "." if member.isdir() else name.rpartition("/")[2]
+            left -= _select(source, tar, member, below or own_name)
+            if left < 0:
+                raise TooLargeError(f"{path!r} is larger than the limit of {limit} bytes")
+            if below.count("/") > _MAX_DEPTH:
+                raise ContentError(f"{path!r}: directories are nested more than {_MAX_DEPTH} deep")
+
+
+def _select(source: tarfile.TarFile, tar: tarfile.TarFile, member: tarfile.TarInfo, name: str) -> int:
+    """Copy a member under another name, if it is one to copy; returns how many bytes its content has."""
+    content = source.extractfile(member) if member.isreg() or member.islnk() else None
+    if content is None and not (member.isdir() or member.issym()):
+        return 0
+    copy = tarfile.TarInfo(name)
+    copy.type = tarfile.REGTYPE if content is not None else member.type
+    copy.mode, copy.uid, copy.gid, copy.mtime = member.mode & 0o7777, member.uid, member.gid, member.mtime
+    if member.issym():
+        copy.linkname = member.linkname
+    if content is not None:
+        content.seek(0, 2)
+        copy.size = content.tell()
+        content.seek(0)
+    tar.addfile(copy, content)
+    return copy.size
+
 
 _STATUS = "X-Docker-Container-Path-Stat"
 _FOLDER, _LINK = 1 << 31, 1 << 27  # file modes as the Go language has them
@@ -34,12 +187,10 @@ class Status:
 
     @property
     def is_folder(self) -> bool:
-        """Whether it is a directory."""
         return bool(self.mode & _FOLDER) and not self.is_link
 
     @property
     def is_link(self) -> bool:
-        """Whether it is a symbolic link."""
         return bool(self.mode & _LINK)
 
     @property
@@ -73,28 +224,28 @@ class Files:
         return parent not in ("", "/") and (found is None or not found.is_folder)
 
     async def put(self, directory: str, archive: BinaryIO) -> None:
-        """Unpack an archive below a directory, as `unpacking.unpack` does. Raises SandboxError."""
+        """Unpack an archive below a directory, as `archives.unpack` does. Raises SandboxError."""
         base, missing = await self._nearest(directory)
         try:
-            contents = await asyncio.to_thread(archives.examine, archive)
+            contents = await asyncio.to_thread(examine, archive)
         except SandboxError:
             await self._make(base, missing)
             raise
         there = await self._existing(f"{base}/{'/'.join(missing)}", contents) if not missing else set()
         with tempfile.TemporaryFile() as rewritten:
-            await asyncio.to_thread(archives.rewrite, archive, rewritten, missing, there)
+            await asyncio.to_thread(rewrite, archive, rewritten, missing, there)
             await self._send(base, rewritten)
 
     async def _make(self, base: str, missing: Parts) -> None:
         """Make the directory of an archive that turned out to be unusable: whoever comes next counts on it."""
         with tempfile.TemporaryFile() as archive:
-            archives.write(archive, [archives.folder("/".join(missing[:end])) for end in range(1, len(missing) + 1)])
+            write(archive, [folder_member("/".join(missing[:end])) for end in range(1, len(missing) + 1)])
             await self._send(base, archive)
 
     async def put_members(self, members: list[tarfile.TarInfo]) -> None:
         """Have members without content made at the root, each in place of whatever is there."""
         with tempfile.TemporaryFile() as archive:
-            archives.write(archive, members)
+            write(archive, members)
             await self._send("/", archive)
 
     async def _send(self, directory: str, archive: BinaryIO) -> None:
@@ -141,15 +292,13 @@ class Files:
         return there
 
     async def get(self, path: str, archive: BinaryIO, limit: int) -> None:
-        """Pack a file or directory, as `archive.pack` does. Raises FileNotFoundError, ContentError, TooLargeError."""
+        """Pack a file or directory, as `archives.pack` does. Raises FileNotFoundError, ContentError, TooLargeError."""
         path = posixpath.normpath(f"/{path}").replace("//", "/")
         found = await self.status(path)
         if found is None:
             raise FileNotFoundError(2, "No such file or directory", path)
         if found.is_link:
-            link = tarfile.TarInfo(posixpath.basename(path))
-            link.type, link.linkname = tarfile.SYMTYPE, found.target
-            archives.write(archive, [link])
+            write(archive, [link_member(posixpath.basename(path), found.target)])
         elif found.is_special:
             raise ContentError(
                 f"{path!r} is a pipe, a socket or a device: only files, directories and links are packed"
@@ -177,7 +326,7 @@ class Files:
                 raise ContentError(f"{path!r} cannot be packed: {error}") from error
             packed.seek(0)
             try:
-                await asyncio.to_thread(archives.select, packed, archive, path, limit)
+                await asyncio.to_thread(select, packed, archive, path, limit)
             except tarfile.TarError as error:
                 raise ContentError(f"{path!r} cannot be packed: {error}") from error
             archive.flush()

@@ -1,20 +1,29 @@
-"""The images a daemon runs: ones it knows, ones of ours that it is given once, and having it pull or build others."""
+"""The images of a daemon: handing ours over once, having it pull or build others, and reading the files of any."""
 
 import asyncio
 import hashlib
+import itertools
 import json
 import os
+import stat
 import tarfile
 import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from seatrial.concurrency import finish
 from seatrial.errors import HostUnsupportedError, SandboxError
+from seatrial.model.events import Observer, unobserved
 from seatrial.sandbox.api import Image
+from seatrial.sandbox.archives import add_file, write_tar
+from seatrial.sandbox.engine.changes import FileManifest, Kind, compare, read_manifest
 from seatrial.sandbox.engine.client import EngineClient, EngineError
-from seatrial.sandbox.engine.layers import identify, pack_layer
+from seatrial.sandbox.engine.container import remove_container
+from seatrial.sandbox.engine.files import Files
+from seatrial.sandbox.layers import LayerWriter
 
 _NAME = "seatrial-image"
 _LONG_SEC = 3600.0
@@ -30,13 +39,6 @@ class Progress:
     part: str = ""
     done: int | None = None
     total: int | None = None
-
-
-Observer = Callable[[Progress], None]
-
-
-def unobserved(_: Progress) -> None:
-    """The observer that looks away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,7 @@ async def inspect(client: EngineClient, reference: str) -> dict[str, Any] | None
     return found
 
 
-async def pull(client: EngineClient, reference: str, observe: Observer = unobserved) -> None:
+async def pull(client: EngineClient, reference: str, observe: Observer[Progress] = unobserved) -> None:
     """Have the daemon pull an image with its own credentials and mirrors. Raises SandboxError with its words."""
     name, tag = split_reference(reference)
     async for word in _words(client, "/images/create", None, {"fromImage": name, "tag": tag}):
@@ -156,7 +158,7 @@ class DaemonBuildSpec:
     platform: str | None = None
 
 
-async def build(client: EngineClient, spec: DaemonBuildSpec, observe: Observer = unobserved) -> None:
+async def build(client: EngineClient, spec: DaemonBuildSpec, observe: Observer[Progress] = unobserved) -> None:
     """Have the daemon build an image. Raises SandboxError with the last words of the build when it fails."""
     query = {"t": spec.name, "dockerfile": spec.dockerfile, "rm": "1", "forcerm": "1"}
     if spec.arguments:
@@ -189,6 +191,29 @@ async def _words(
                 yield Progress(said, str(word.get("id") or ""), detail.get("current"), detail.get("total"))
 
 
+def identify(image: Image) -> str:
+    """A name for the content of an image, by what tells that a file is the same without reading it."""
+    digest = hashlib.sha256(f"{image.digest} {sorted(image.config.env.items())}".encode())
+    for layer in image.layers:
+        digest.update(b"layer")
+        for path, status in _walk(layer):
+            name = os.fsencode(path.relative_to(layer))
+            facts = (status.st_mode, status.st_uid, status.st_gid, status.st_size, status.st_mtime_ns)
+            digest.update(name + repr(facts).encode())
+            if stat.S_ISLNK(status.st_mode):
+                digest.update(os.fsencode(path.readlink()))
+    return digest.hexdigest()[:32]
+
+
+def _walk(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """Everything below a directory in order, following no link."""
+    for entry in sorted(os.scandir(folder), key=lambda each: each.name):
+        path, status = Path(entry.path), entry.stat(follow_symlinks=False)
+        yield path, status
+        if stat.S_ISDIR(status.st_mode):
+            yield from _walk(path)
+
+
 def pack_image(image: Image, name: str, machine: str, archive: BinaryIO) -> None:
     """An image of ours as `docker save` would write it, ready to be read."""
     with tarfile.open(fileobj=archive, mode="w", format=tarfile.PAX_FORMAT) as tar:
@@ -202,7 +227,18 @@ def pack_image(image: Image, name: str, machine: str, archive: BinaryIO) -> None
         layers = [f"layer-{number}.tar" for number in range(len(digests))]
         manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": layers}]
         for file, content in (("config.json", config), ("manifest.json", manifest)):
-            _add_json(tar, file, content)
+            add_file(tar, file, json.dumps(content).encode())
+    archive.seek(0)
+
+
+def pack_layer(layer: Path, archive: BinaryIO) -> None:
+    """Pack a layer; what belongs to an ordinary user who does it belongs to root in there."""
+
+    def owner(status: os.stat_result) -> tuple[int, int]:
+        return (0, 0) if status.st_uid == os.getuid() else (status.st_uid, status.st_gid)
+
+    with write_tar(archive) as tar:
+        LayerWriter(tar, attributes=lambda _: False, owner=owner).add_below(str(layer))
     archive.seek(0)
 
 
@@ -217,10 +253,72 @@ def _add_layer(tar: tarfile.TarFile, layer: Path, name: str) -> str:
     return digest
 
 
-def _add_json(tar: tarfile.TarFile, name: str, content: Any) -> None:
-    with tempfile.TemporaryFile() as file:
-        file.write(json.dumps(content).encode())
-        member = tarfile.TarInfo(name)
-        member.size = file.tell()
-        file.seek(0)
-        tar.addfile(member, file)
+# Files of an image that only the daemon has, from a fresh container of it that never runs
+
+_MAX_IMAGE_BYTES = 2**36
+_ADDED_BYTES = 2**32
+_AT_ONCE = 16
+_numbers = itertools.count(1)
+
+# What an engine puts into every container that runs, over what is in the image.
+_OF_THE_ENGINE = frozenset({"/etc/hostname", "/etc/hosts", "/etc/mtab", "/etc/resolv.conf"})
+
+
+class ImageFiles:
+    """What one image has; what was asked once is kept."""
+
+    def __init__(self, client: EngineClient, image: str, prefix: str, labels: Mapping[str, str]) -> None:
+        self._client = client
+        self._image = image
+        self._prefix = prefix
+        self._labels = dict(labels)
+        self._manifests: dict[tuple[str, ...], FileManifest] = {}
+        self._lock = asyncio.Lock()
+
+    @asynccontextmanager
+    async def _fresh(self) -> AsyncIterator[str]:
+        name = f"{self._prefix}-fresh-{next(_numbers)}"
+        host = {"NetworkMode": "none"}
+        order = {"Image": self._image, "Entrypoint": ["/bin/sh"], "Labels": self._labels, "HostConfig": host}
+        try:
+            await self._client.ask("POST", "/containers/create", order, name=name)
+            yield name
+        finally:
+            await finish(remove_container(self._client, name))
+
+    async def manifest(self, folders: Sequence[str]) -> FileManifest:
+        """Everything below folders, by content. Raises SandboxError."""
+        key = tuple(folders)
+        async with self._lock:
+            if key not in self._manifests:
+                async with self._fresh() as container:
+                    self._manifests[key] = await read_manifest(self._client, container, folders, _MAX_IMAGE_BYTES)
+        return self._manifests[key]
+
+    async def below(self, paths: Sequence[str]) -> tuple[frozenset[str], frozenset[str]]:
+        """Which of some paths are directories of the image, and every file in those. Raises SandboxError."""
+        async with self._fresh() as container:
+            files, asked = Files(self._client, container), asyncio.Semaphore(_AT_ONCE)
+
+            async def is_folder(path: str) -> bool:
+                async with asked:
+                    status = await files.status(path)
+                return status is not None and status.is_folder
+
+            async with asyncio.TaskGroup() as group:
+                tasks = {path: group.create_task(is_folder(path)) for path in paths}
+            folders = [path for path, task in tasks.items() if task.result()]
+            found = await read_manifest(self._client, container, folders, _MAX_IMAGE_BYTES)
+        return frozenset(folders), frozenset(found.digests)
+
+
+async def system_differences(
+    client: EngineClient, container: str, image: ImageFiles, folders: Sequence[str]
+) -> dict[str, Kind]:
+    """Every file below some folders that differs from the image by its content, but for what an engine writes itself.
+
+    Raises TooLargeError when a container has gigabytes more than its image there, SandboxError if it cannot be read.
+    """
+    before = await image.manifest(folders)
+    now = await read_manifest(client, container, folders, before.size + _ADDED_BYTES)
+    return {path: kind for path, kind in compare(before, now).items() if path not in _OF_THE_ENGINE}

@@ -1,4 +1,7 @@
-"""EngineSandbox: one container, as the Sandbox Protocol describes it."""
+"""EngineSandbox: one container, as the Sandbox Protocol describes it.
+
+It puts together what others do: commands (`command.py`), files, changes, layers, processes and listeners.
+"""
 
 import asyncio
 import os
@@ -16,20 +19,19 @@ from seatrial.errors import HostUnsupportedError, SandboxError
 from seatrial.model.record import FileChanges, LimitSpec, ResourceUse
 from seatrial.sandbox import api
 from seatrial.sandbox.api import Curate, ExecResult, ExecSpec, Phase, SandboxSpec
-from seatrial.sandbox.archive import closing
+from seatrial.sandbox.archives import closing, folder_member
 from seatrial.sandbox.division import VERIFIER_TMP, divide
-from seatrial.sandbox.engine import archives, entering, snapshot, survivors, usage
+from seatrial.sandbox.engine import entering, files, survivors
+from seatrial.sandbox.engine.change_finder import ChangeFinder
 from seatrial.sandbox.engine.changes import Seen
 from seatrial.sandbox.engine.command import ContainerCommand, run_tool
-from seatrial.sandbox.engine.container import TOOLS, Container
-from seatrial.sandbox.engine.image_files import ImageFiles
-from seatrial.sandbox.engine.layer_archive import pack_container
-from seatrial.sandbox.engine.programs import EVERYBODY_GONE
-from seatrial.sandbox.engine.sight import Sight
-from seatrial.sandbox.laying_out import lay_out_by_commands
+from seatrial.sandbox.engine.container import TOOLS, Container, group_of, measure
+from seatrial.sandbox.engine.images import ImageFiles
+from seatrial.sandbox.engine.layers import lay_out_by_commands, pack_container, save
+from seatrial.sandbox.engine.survivors import EVERYBODY_GONE
 from seatrial.sandbox.opens import Opens, opened, place_watches, reading_opens
-from seatrial.sandbox.outbound import Outbound
 from seatrial.sandbox.processor import Meter, deadline, processor_use
+from seatrial.sandbox.proxy import EgressProxy
 from seatrial.sandbox.transfer import put_packed
 
 _KILL_SEC = 20.0
@@ -38,7 +40,7 @@ _ROOM = 10_000  # more processes than anybody can start before all are ended
 # Whoever the verifier runs as has to write there.
 _VERIFIERS = {"tests": 0o755, "logs/verifier": 0o777, VERIFIER_TMP.strip("/"): 0o1777}
 
-Visitor = Callable[[str, int], Awaitable[socket.socket]]
+ListenByHelper = Callable[[str, int], Awaitable[socket.socket]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ class ContainerParts:
     image: ImageFiles
     trusted: bool
     """Whether the engine lists everything that differs from an image."""
-    visit: Visitor
+    listen_by_helper: ListenByHelper
     forget: Callable[["EngineSandbox"], Awaitable[None]]
     create: Callable[[SandboxSpec, str | None], Awaitable["EngineSandbox"]]
 
@@ -64,8 +66,8 @@ class EngineSandbox:
         self._container = container
         self._made = made
         self._commands: list[ContainerCommand] = []
-        self._outbound = Outbound(lambda: self.listen(0))
-        self._sight = Sight(container, made.image, made.trusted)
+        self._proxy = EgressProxy(lambda: self.listen(0))
+        self._finder = ChangeFinder(container, made.image, made.trusted)
         self._before = Seen()
         self._copies: list[EngineSandbox] = []
         self._verifier_was_here = self._verifiers_folders_are_there = False
@@ -74,7 +76,6 @@ class EngineSandbox:
 
     @property
     def limits_enforced(self) -> LimitSpec:
-        """The limits that really hold."""
         return self._made.limits
 
     def _check(self) -> None:
@@ -96,14 +97,14 @@ class EngineSandbox:
         if spec.changes_from_here:
             await self.forget_changes()
         self._verifier_was_here |= spec.phase == "verifier"
-        async with self._outbound.access(spec.network) as network_env:
+        async with self._proxy.access(spec.network) as network_env:
             return await self._run(spec, network_env)
 
     async def _run(self, spec: ExecSpec, network_env: dict[str, str]) -> ExecResult:
         command = ContainerCommand(self._container.client, self._container.name, spec)
         self._commands = [earlier for earlier in self._commands if earlier.open] + [command]
         started = time.monotonic()
-        meter = None if spec.patience_sec is None else Meter(usage.group_of(self._container.local_pid()))
+        meter = None if spec.patience_sec is None else Meter(group_of(self._container.local_pid()))
         try:
             with reading_opens(spec.watched, asyncio.get_running_loop()) as opens:
                 await self._watch(opens)
@@ -149,7 +150,6 @@ class EngineSandbox:
             await command.drain()
 
     async def put(self, directory: str, archive: BinaryIO, *, phase: Phase = "agent") -> None:
-        """Unpack a tar archive below a directory, making it if needed."""
         self._check()
         self._verifier_was_here |= phase == "verifier"
         await self._container.files.put(directory, archive)
@@ -157,19 +157,17 @@ class EngineSandbox:
     async def get(
         self, path: str, archive: BinaryIO, *, phase: Phase = "agent", limit: int = api.MAX_ARCHIVE_BYTES
     ) -> None:
-        """Pack a file or directory into a tar archive."""
         self._check()
         await self._container.files.get(path, archive, limit)
 
     async def listen(self, port: int) -> socket.socket:
-        """A socket that listens on 127.0.0.1:`port` inside; port 0 takes a free one."""
         self._check()
         if reason := self._made.refused.get("listen"):
             raise HostUnsupportedError(f"nothing can listen inside the container: {reason}")
         pid = self._container.local_pid()
         if pid is not None and entering.may_enter():
             return await entering.listen(pid, port)
-        return await self._made.visit(self._container.name, port)
+        return await self._made.listen_by_helper(self._container.name, port)
 
     async def kill_all(self, phase: Phase = "agent") -> None:
         """End every process, whosever it is; returns when they are gone. The first one outlives it and reaps."""
@@ -178,8 +176,8 @@ class EngineSandbox:
             # Started anew, it keeps its files and nothing else. The last resort, for Docker sometimes takes that for
             # its end, and removes it.
             await self._container.restart()
-            await self._outbound.close()
-            self._outbound = Outbound(lambda: self.listen(0))
+            await self._proxy.close()
+            self._proxy = EgressProxy(lambda: self.listen(0))
 
     async def _end_everybody(self) -> bool:
         """End all but the first process, from inside; False when there is no proof of it."""
@@ -220,9 +218,9 @@ class EngineSandbox:
         await self._empty_verifiers_folders()
 
     async def _empty_verifiers_folders(self) -> None:
-        members = archives.fresh_folders(_VERIFIERS)
+        members = files.fresh_folders(_VERIFIERS)
         # A link in place of /logs gives way; a directory keeps what else is in it.
-        await self._container.files.put_members([archives.folder("logs"), *members])
+        await self._container.files.put_members([folder_member("logs"), *members])
         self._verifiers_folders_are_there = True
 
     async def _clear_after_verifier(self) -> None:
@@ -235,7 +233,7 @@ class EngineSandbox:
 
     async def forget_changes(self) -> None:
         """What differs from the image now is nobody's change any more."""
-        self._before = await self._sight.start(self._hidden)
+        self._before = await self._finder.start(self._hidden)
 
     @property
     def _hidden(self) -> list[str]:
@@ -245,17 +243,17 @@ class EngineSandbox:
     async def changes(self) -> FileChanges:
         """What differs from the image; of the verifier's own directories nothing is, once there was a verifier."""
         self._check()
-        return await self._sight.changes(self._before, self._hidden)
+        return await self._finder.changes(self._before, self._hidden)
 
     async def snapshot(self, layer: Path) -> None:
         """Save what differs from the image as a new layer directory. Running processes are killed first."""
         await self.kill_all()
-        await snapshot.save(await self._sight.overview(self._hidden), self._container.files, layer)
+        await save(await self._finder.overview(self._hidden), self._container.files, layer)
 
     async def pack_layer(self, archive: BinaryIO, limit: int) -> None:
         """Pack what differs from the image into an archive, through the engine."""
         self._check()
-        await pack_container(await self._sight.overview(self._hidden), self._container.files, archive, limit)
+        await pack_container(await self._finder.overview(self._hidden), self._container.files, archive, limit)
 
     async def unpack_layer(self, directory: str, archive: BinaryIO) -> None:
         """Lay an archive of a layer over what is below a directory, with programs of the image."""
@@ -285,7 +283,7 @@ class EngineSandbox:
 
     async def take_over(self, original: Container, before: Seen) -> None:
         """Be the copy of a container: what was there `before` is not a change here, either."""
-        self._before = await self._sight.start_copy(before, self._hidden)
+        self._before = await self._finder.start_copy(before, self._hidden)
         if entering.may_enter():
             spec, find = self._made.spec, self._container.local_pid
             parts = divide(spec.workdir, spec.system_folders).copied
@@ -297,26 +295,21 @@ class EngineSandbox:
         self._check()
 
     async def usage(self) -> ResourceUse:
-        """What has been consumed so far."""
         self._check()
-        return await usage.measure(self._container.client, self._container.name, self._container.local_pid())
+        return await measure(self._container.client, self._container.name, self._container.local_pid())
 
     async def destroy(self) -> None:
         """End every process and remove every trace; more than once, at once or after a cancellation is fine."""
         if self._teardown is None:
             self._teardown = asyncio.ensure_future(self._tear_down())
-        await finish(_until(self._teardown))
+        await finish(self._teardown)
 
     async def _tear_down(self) -> None:
         self._destroyed = True
-        await self._outbound.close()
+        await self._proxy.close()
         for copy in self._copies:  # before its network goes
             await copy.destroy()
         await self._container.remove()
         for command in self._commands:
             await command.close()
         await self._made.forget(self)
-
-
-async def _until(task: "asyncio.Future[None]") -> None:
-    await task

@@ -1,12 +1,62 @@
-"""How much room a file system has left: bytes and inodes. The kernel has no event for a full one, so we look."""
+"""What this machine can run out of, and the gauge of disks: how many bytes and inodes a file system has left.
+
+The kernel has no event for a full file system, so it is looked at. Other gauges are in `gauges.py`.
+"""
 
 import errno
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, Protocol
 
-from seatrial.sandbox.host.shortage import Resource, Shortage, in_bytes
+Resource = Literal["disk", "inodes", "processes", "memory", "time"]
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """This machine is out of a resource, or nearly so."""
+
+    resource: Resource
+    place: str
+    """The file system, limit or control group."""
+    message: str
+    capacity: int
+    """How much there is of it altogether."""
+    passed: bool = False
+    """It was an event of the kernel's, such as a process killed for want of memory: nobody waits for its end."""
+
+
+class Gauge(Protocol):
+    """Measures one thing, in microseconds: it is read several times a second while trials run."""
+
+    place: str
+    """Tells it from all others."""
+
+    def read(self) -> Shortage | None:
+        """What is short now, or was since it was last read."""
+        ...
+
+    def left(self) -> Mapping[Resource, int]:
+        """How much was left when it was last read."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what it holds open."""
+        ...
+
+
+def in_bytes(count: int) -> str:
+    size = float(count)
+    for unit in _UNITS:
+        if size < 1024 or unit == _UNITS[-1]:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    raise AssertionError("the last unit takes everything")
+
 
 _BYTES_PER_SEC = 2 * 2**30
 """The fastest that anybody fills a file system; one in memory takes about that."""
@@ -70,7 +120,6 @@ class Disk:
         return Shortage(resource, self.place, f"the file system at {self.place} is full ({left})", capacity)
 
     def left(self) -> Mapping[Resource, int]:
-        """The free bytes and inodes."""
         return {"disk": self._free, "inodes": self._inodes}
 
     def lasts_sec(self) -> float:
@@ -79,7 +128,6 @@ class Disk:
         return min(self._free / _BYTES_PER_SEC, inodes)
 
     def close(self) -> None:
-        """Let go of the file system."""
         os.close(self._handle)
 
 

@@ -1,7 +1,7 @@
 """HostWatch: looks after this machine while trials run, several times a second, and remembers what ran out.
 
-Trials come in by `attend`: while something is short they wait outside, and whatever is short while they are in is on
-their attendance. One that has used up most of something by itself has its agent ended, so that the others can go on.
+Trials come in by `attend`: while something is short they wait, and each notes what is short while it runs
+(`attendance.py`). A trial that has used up most of something has its agent ended, so that the others can go on.
 """
 
 import asyncio
@@ -13,11 +13,8 @@ from typing import Literal
 from weakref import WeakKeyDictionary
 
 from seatrial.errors import HostExhaustedError, SeatrialError
-from seatrial.sandbox.host.attendance import Attendance, Room
-from seatrial.sandbox.host.culprits import describe, fair_amount, shares_of
-from seatrial.sandbox.host.disks import Disk
-from seatrial.sandbox.host.episode import Episode
-from seatrial.sandbox.host.shortage import Gauge, Shortage
+from seatrial.sandbox.host.attendance import Attendance, Episode, Room, describe, fair_amount, shares_of
+from seatrial.sandbox.host.disks import Disk, Gauge, Shortage
 from seatrial.sandbox.processor import VerifierSeats
 
 Company = Literal["others", "none"]
@@ -89,7 +86,6 @@ class HostWatch:
 
     @property
     def shortage(self) -> str | None:
-        """What is short now."""
         return "; ".join(episode.message for episode in self._open.values()) or None
 
     async def wait_for_room(self, longest_sec: float = USUAL_WAIT_SEC) -> None:
@@ -172,7 +168,6 @@ class HostWatch:
             self.sample(loop.time())
 
     def sample(self, now: float) -> None:
-        """Look at everything."""
         self._sampled = now
         self.seats.look()
         for gauge in (*self._gauges, *self._disks.values()):
@@ -250,9 +245,7 @@ class HostWatch:
 
 
 def _gauges_of_this_machine() -> list[Gauge]:
-    from seatrial.sandbox.host.memory import Memory  # noqa: PLC0415 - only whoever runs trials needs them
-    from seatrial.sandbox.host.pauses import Pauses  # noqa: PLC0415 - as above
-    from seatrial.sandbox.host.processes import HostProcesses  # noqa: PLC0415 - as above
+    from seatrial.sandbox.host.gauges import HostProcesses, Memory, Pauses  # noqa: PLC0415
 
     gauges: list[Gauge] = []
     for kind in (Memory, HostProcesses, Pauses):
@@ -265,7 +258,6 @@ _watches: WeakKeyDictionary[asyncio.AbstractEventLoop, HostWatch] = WeakKeyDicti
 
 
 def host_watch() -> HostWatch:
-    """The watch of this event loop."""
     loop = asyncio.get_running_loop()
     if loop not in _watches:
         _watches[loop] = HostWatch()

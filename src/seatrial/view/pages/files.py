@@ -6,12 +6,10 @@ import os
 from aiohttp import web
 
 from seatrial.errors import SeatrialError
-from seatrial.store.files import open_plain
+from seatrial.untrusted.files import open_below, read_bounded
 from seatrial.view.app import VIEW, Viewer, html
-from seatrial.view.rendering.addresses import RawAddress
-from seatrial.view.rendering.bounded import read_bounded
-from seatrial.view.rendering.raw_types import raw_headers
-from seatrial.view.rendering.show import show_file
+from seatrial.view.content import RawAddress, raw_headers
+from seatrial.view.show import show_file
 from seatrial.view.templating import render
 from seatrial.view.trial_files import place_of
 
@@ -48,7 +46,7 @@ async def _raw(request: web.Request) -> web.StreamResponse:
     view, asked = request.app[VIEW], request.match_info
     try:
         folder = await asyncio.to_thread(view.library.folder, asked["job"])
-        with open_plain(place_of(asked["trial"], asked["path"]), folder) as file:
+        with open_below(place_of(asked["trial"], asked["path"]), folder) as file:
             return await _send(request, file, asked["path"])
     except SeatrialError as error:
         return _refused(view, error)
@@ -88,6 +86,5 @@ def _part(request: web.Request, size: int) -> range | None:
 
 
 def routes() -> list[web.RouteDef]:
-    """Where this module's pages are."""
     trial = "/jobs/{job}/trials/{trial}"
     return [web.get(f"{trial}/files/{{path:.+}}", _file), web.get(f"{trial}/raw/{{path:.+}}", _raw)]

@@ -9,21 +9,20 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from seatrial.analysis.columns import COLUMNS, trial_rows
-from seatrial.analysis.loaded import LoadedJob
-from seatrial.analysis.reviewed import Reviews
+from seatrial.analysis.arms import COLUMNS, arms_of, trial_rows
+from seatrial.analysis.loaded import LoadedJob, Reviews
 from seatrial.model.review import ReviewEntry
-from seatrial.report.html.trial_marks import notes_of
-from seatrial.report.text import OUTCOME_WORDS, counted, format_cost, trial_row
-from seatrial.review.states import review_of, unsettled
+from seatrial.report.html.parts import notes_of
+from seatrial.report.tables import trial_row
+from seatrial.report.text import OUTCOME_WORDS, counted, format_cost
+from seatrial.review.verdicts import review_of, unsettled
 from seatrial.store.index import TrialEntry
 from seatrial.view.app import VIEW, Viewer, html
-from seatrial.view.cards import run_state
-from seatrial.view.outcome_bar import outcome_bar, outcome_words
-from seatrial.view.overview import Overview, make_overview
+from seatrial.view.library import run_state
+from seatrial.view.overview import Overview, make_overview, outcome_bar, outcome_words
 from seatrial.view.pages.jobs import review_words
+from seatrial.view.queries import SORTS, TrialQuery, TrialSelection, read_query, select_trials
 from seatrial.view.templating import render
-from seatrial.view.trial_query import SORTS, TrialQuery, TrialSelection, read_query, select_trials
 
 _PATIENCE_SEC = 0.4
 """So long a page may take before it says what it waits for."""
@@ -139,7 +138,7 @@ def trials_json(job: LoadedJob, query: TrialQuery) -> dict[str, Any]:
     """The trials that a query asks for, for programs: the columns of every table that they read."""
     selection = select_trials(job, query, job.reviews)
     chosen = {trial.trial_id: trial for trial in selection.trials}
-    arms = [replace(arm, trials=tuple(t for t in selection.trials if t.agent == arm.agent)) for arm in job.arms]
+    arms = arms_of([replace(job, trials=tuple(selection.trials))])
     names = [column.name for column in COLUMNS]
     rows = {row["trial_id"]: row for row in (dict(zip(names, row, strict=True)) for row in trial_rows(arms))}
     return {
@@ -183,7 +182,6 @@ async def _trials(request: web.Request) -> web.Response:
 
 
 def routes() -> list[web.RouteDef]:
-    """Where this module's pages are."""
     overviews = _Overviews()
 
     async def job(request: web.Request) -> web.Response:

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 import markupsafe
 from aiohttp import web
 
-from seatrial.analysis.tally import Tally
+from seatrial.analysis.figures import Figures
 from seatrial.errors import SeatrialError
-from seatrial.report.text import counted, estimate_cells
+from seatrial.report.tables import estimate_cells
+from seatrial.report.text import counted
 from seatrial.view.app import CLOSING, VIEW, Viewer, html
-from seatrial.view.cards import JobCard, RunState, run_state
-from seatrial.view.job_query import STATES, JobQuery, read_job_query
-from seatrial.view.outcome_bar import outcome_bar, outcome_words
+from seatrial.view.library import JobCard, RunState, run_state
+from seatrial.view.overview import outcome_bar, outcome_words
+from seatrial.view.queries import STATES, JobQuery, read_job_query
 from seatrial.view.templating import render
 
 _PATIENCE_SEC = 1.5
@@ -76,7 +77,7 @@ def _row_or_trouble(view: Viewer, key: str, card: JobCard | SeatrialError) -> Jo
 
 
 def _row(view: Viewer, key: str, card: JobCard) -> JobRow:
-    agents = [_agent_cells(name, tally) for name, tally in card.agents.items()]
+    agents = [_agent_cells(name, figures) for name, figures in card.agents.items()]
     return JobRow(
         key=key,
         card=card,
@@ -89,8 +90,8 @@ def _row(view: Viewer, key: str, card: JobCard) -> JobRow:
     )
 
 
-def _agent_cells(name: str, tally: Tally) -> tuple[str, str, str, str]:
-    return name, *estimate_cells(tally.estimate), f"{tally.scored:,} of {tally.planned:,}"
+def _agent_cells(name: str, figures: Figures) -> tuple[str, str, str, str]:
+    return name, *estimate_cells(figures.estimate), f"{figures.scored:,} of {figures.planned:,}"
 
 
 def review_words(trials: int, reviewers: int) -> str:
@@ -128,7 +129,6 @@ def _read(app: web.Application, known: list[Known]) -> None:
 
 
 def routes() -> list[web.RouteDef]:
-    """Where this module's pages are."""
     reading = _Reading()
 
     async def jobs(request: web.Request) -> web.Response:

@@ -5,8 +5,7 @@ import asyncio
 from aiohttp import web
 
 from seatrial.view.app import VIEW, Viewer, html
-from seatrial.view.review.api import ReviewApi, without_names
-from seatrial.view.review.asked import pack_queue, queue_in, unpack_queue
+from seatrial.view.review.api import ReviewApi, pack_queue, queue_in, unpack_queue, without_names
 from seatrial.view.templating import render
 
 

@@ -11,10 +11,7 @@ from seatrial.errors import JobError, SeatrialError, UsageError
 from seatrial.model.record import TrialRecord
 from seatrial.report import trial as told
 from seatrial.view.app import VIEW, Viewer, html
-from seatrial.view.templating import render
-from seatrial.view.trial.changes import change_of, changes_of
-from seatrial.view.trial.commands import commands_for
-from seatrial.view.trial.conversation import (
+from seatrial.view.conversation import (
     MOST_BYTES,
     Conversation,
     FirstFailure,
@@ -23,14 +20,21 @@ from seatrial.view.trial.conversation import (
     failures_first,
     talk_of,
 )
-from seatrial.view.trial.files import tree_of
-from seatrial.view.trial.instruction import instructions_of
-from seatrial.view.trial.logs import logs_of
-from seatrial.view.trial.neighbours import neighbours_of
-from seatrial.view.trial.opened import OpenedTrial, open_trial
-from seatrial.view.trial.revisions import revisions_of, tries_of
-from seatrial.view.trial.timeline import timeline
-from seatrial.view.trial.verdict import REVIEW_WORDS, evaluations_of, opinions_of, review_state, verdict_of
+from seatrial.view.opened import OpenedTrial, open_trial, tree_of
+from seatrial.view.templating import render
+from seatrial.view.trial_files import change_of, changes_of, instructions_of, logs_of
+from seatrial.view.trial_parts import (
+    REVIEW_WORDS,
+    commands_for,
+    evaluations_of,
+    neighbours_of,
+    opinions_of,
+    review_state,
+    revisions_of,
+    timeline,
+    tries_of,
+    verdict_of,
+)
 
 _SECTIONS = (
     ("task", "Task"),
@@ -78,7 +82,6 @@ def conversation_page(view: Viewer, key: str, trial_id: str, step: str | None = 
 
 
 def turns_part(view: Viewer, key: str, trial_id: str, step: str | None = None, page: int = 1) -> str:
-    """The same turns, as a part of a page."""
     return render("trial_turns.html.jinja", view.links, **_turns(view, key, trial_id, step, page))
 
 
@@ -100,16 +103,14 @@ def _judged(trial: OpenedTrial, record: TrialRecord) -> dict[str, Any]:
         "verdict": verdict_of(trial, record),
         "instructions": instructions_of(trial),
         "evaluations": evaluations_of(record),
-        "step_columns": told.STEP_COLUMNS,
-        "step_rows": told.step_rows(record),
+        "steps": told.steps_table(record),
         "evidence": told.evidence(record, None),
         "review": review_state(trial),
         "review_words": REVIEW_WORDS,
-        "opinion_columns": told.ANNOTATION_COLUMNS,
+        "opinion_columns": told.annotations_table(()).columns,
         "opinions": opinions_of(trial),
         "timeline": Markup(timeline(record.times)),  # noqa: S704 - our own SVG, of escaped parts
-        "phase_columns": told.PHASE_COLUMNS,
-        "phase_rows": told.phase_rows(record),
+        "phases": told.phases_table(record),
         "machine": told.machine(record),
     }
 
@@ -194,7 +195,6 @@ def _asked(request: web.Request) -> tuple[str | None, int]:
 
 
 def routes() -> list[web.RouteDef]:
-    """Where this module's pages are."""
     trial = "/jobs/{job}/trials/{trial}"
     return [
         web.get(f"{trial}/", _trial),

@@ -1,41 +1,147 @@
-"""What the page of a review asks for and says. The journal decides what may be seen, whatever the page believes."""
+"""The requests of the review pages, and their answers. The journal decides what may be seen, whatever a page believes.
+
+A request names a desk, an item, who asks, and the queue; what is answered is made in `payloads`.
+"""
 
 import asyncio
+import base64
+import binascii
+import json
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from aiohttp import web
+from pydantic import ValidationError
 
+from seatrial.analysis.loaded import parse_filter
 from seatrial.errors import JobError, StoreError, StoreFullError, UsageError
+from seatrial.model.base import NonNegativeInt, StrictModel
 from seatrial.model.review import ReviewContext, ReviewEntry, Sampling
 from seatrial.review.blind import is_revealed
-from seatrial.review.context import context_of
-from seatrial.review.given import Given, GivenUndo, GivenVerdict, adjudication_entry, undo_entry, verdict_entry
-from seatrial.review.queue import make_queue
+from seatrial.review.queue import RANDOM_ITEMS, QueueOptions, make_queue
+from seatrial.review.verdicts import (
+    Given,
+    GivenUndo,
+    GivenVerdict,
+    adjudication_entry,
+    context_of,
+    undo_entry,
+    verdict_entry,
+)
 from seatrial.store.index import TrialEntry
+from seatrial.untrusted.json import first_fault
 from seatrial.view.app import VIEW, Viewer
-from seatrial.view.rendering.raw_types import raw_headers
-from seatrial.view.review.asked import Asked, AskedQueue, asked_in, given_in
-from seatrial.view.review.blind_payloads import (
+from seatrial.view.content import raw_headers
+from seatrial.view.review.desk import Desk, Desks, NotOnDeskError, material_of
+from seatrial.view.review.payloads import (
     Payload,
+    adjudication_payload,
     categories_payload,
     file_bytes,
     file_payload,
     golden_payload,
     item_payload,
-    queue_payload,
-)
-from seatrial.view.review.desk import Desk, Desks, NotOnDeskError
-from seatrial.view.review.material import material_of
-from seatrial.view.review.revealed_payloads import (
-    adjudication_payload,
     other_attempt_payload,
+    queue_payload,
     reveal_payload,
+    settlement_payload,
     verdicts_payload,
 )
-from seatrial.view.review.settling import settlement_payload
+
+_MOST_BYTES = 2**18
+
+
+class AskedQueue(StrictModel):
+    """Which trials are to be reviewed: those that fit a filter, and how many of the ordinary ones among them."""
+
+    where: str = ""
+    random: NonNegativeInt = RANDOM_ITEMS
+    seed: int = 0
+
+    @property
+    def options(self) -> QueueOptions:
+        """How the queue is drawn."""
+        return QueueOptions(self.random, self.seed, self.where)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request. `item` is empty in one about the whole desk, `reviewer` where nobody has said who they are yet."""
+
+    desk: str
+    item: str
+    reviewer: str
+    queue: AskedQueue
+
+
+def asked_in(request: web.Request) -> Asked:
+    """What a request asks for. Raises UsageError for a queue that cannot be."""
+    found = request.match_info
+    queue = unpack_queue(request.query.get("queue", ""))
+    return Asked(found["desk"], found.get("item", ""), request.query.get("reviewer", "").strip(), queue)
+
+
+def queue_in(request: web.Request) -> AskedQueue:
+    """The queue that somebody asks for in words of a filter. Raises UsageError."""
+    words = request.query
+    parse_filter(*filter(None, (words.get("where", ""),)))
+    numbers = {name: _number(name, words[name]) for name in ("random", "seed") if name in words}
+    return _checked({"where": words.get("where", ""), **numbers})
+
+
+def pack_queue(queue: AskedQueue) -> str:
+    """A queue as part of an address: a filter may name an agent, which nobody should read there at a glance."""
+    return base64.urlsafe_b64encode(queue.model_dump_json().encode()).decode() if queue != AskedQueue() else ""
+
+
+def unpack_queue(text: str) -> AskedQueue:
+    """The queue of an address. Raises UsageError for one that was tampered with."""
+    if not text:
+        return AskedQueue()
+    try:
+        return _checked(json.loads(base64.urlsafe_b64decode(text.encode())))
+    except (binascii.Error, ValueError):
+        raise UsageError("the address of this review is damaged; open it again from the page of the job") from None
+
+
+async def given_in(request: web.Request, kind: type[Given]) -> Given:
+    """What a reviewer says. Raises UsageError that names what is wrong with it."""
+    content = await _body(request)
+    try:
+        return kind.model_validate_json(content)
+    except ValidationError as error:
+        raise UsageError(first_fault(error, "what was sent")) from None
+
+
+async def _body(request: web.Request) -> bytes:
+    """All that was sent, in however many pieces it comes. Raises UsageError for too much."""
+    content = bytearray()
+    if (request.content_length or 0) <= _MOST_BYTES:
+        async for piece in request.content.iter_any():
+            content += piece
+            if len(content) > _MOST_BYTES:
+                break
+        else:
+            return bytes(content)
+    found = max(request.content_length or 0, len(content))
+    raise UsageError(f"{found:,} bytes are too much for a review, expected up to {_MOST_BYTES:,}")
+
+
+def _checked(values: object) -> AskedQueue:
+    try:
+        return AskedQueue.model_validate(values)
+    except ValidationError as error:
+        raise UsageError(first_fault(error)) from None
+
+
+def _number(name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(f"{name}: found {text!r}, expected a whole number") from None
+
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 T = TypeVar("T")

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from seatrial.images.baking.inside.__main__ import bake
-from seatrial.images.baking.inside.install import BakeFailure
-from seatrial.images.baking.inside.launchers import Program, launcher
-from seatrial.images.baking.inside.orders import BakeOrder, read_order
+from seatrial.images.baking.inside.install import BakeFailure, BakeOrder, read_order
+from seatrial.images.baking.inside.programs import Program, launcher
 
 # As pip: a package for the workshop is a folder with a program; npm is run by the node that comes with one of them.
 PIP = """

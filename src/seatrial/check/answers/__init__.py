@@ -1,1 +1,0 @@
-"""Accepted answers and what can be made of them: other forms, wrong ones, hostile ones."""

@@ -1,1 +1,0 @@
-"""Other conditions for a verifier to run under."""

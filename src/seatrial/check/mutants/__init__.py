@@ -1,1 +1,0 @@
-"""Wrong answers made of accepted ones, by format, without knowing the task. The same ones in every run."""

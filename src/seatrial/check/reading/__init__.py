@@ -1,1 +1,0 @@
-"""Reading a task's own texts and tests, without running anything."""

@@ -1,1 +1,0 @@
-"""What agents do instead of the work."""

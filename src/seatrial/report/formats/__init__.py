@@ -1,1 +1,0 @@
-"""Reports as files that other programs read, each format in a module of its own."""

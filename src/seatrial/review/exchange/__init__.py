@@ -1,1 +1,0 @@
-"""Reviews as files that other programs write and read."""

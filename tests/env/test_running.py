@@ -52,7 +52,9 @@ def test_rows_are_a_number_a_list_or_without_end():
         async with aclosing(env.stream(endless, counting, "m", max_concurrent=2)) as stream:
             return [output["example_id"] async for output, _ in _zipped(stream, 5)]
 
-    assert run(first_few()) == [0, 1, 2, 3, 4]
+    came = run(first_few())
+    assert len(set(came)) == 5
+    assert max(came) <= 5  # two at once: at most one was ahead of those that came
 
 
 async def _zipped(stream, count):

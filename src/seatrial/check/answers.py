@@ -53,6 +53,14 @@ def same(one: Any, other: Any) -> bool:
     return type(one) is type(other) and (one == other or (one != one and other != other))  # noqa: PLR0124 - NaN
 
 
+def says_the_same(one: bytes, other: bytes, path: str) -> bool:
+    """Whether two files of a path are the same data, or the same text but for its spaces."""
+    first, second = read_data(one, None, path), read_data(other, None, path)
+    if first and second:
+        return same(first.value, second.value)
+    return one.split() == other.split()
+
+
 def read_data(content: bytes, answer_format: OutputFormat | None, path: str = "") -> DataAnswer | None:
     """The value of an answer, None for what is no data, too large or malformed."""
     reader = _READERS.get(answer_format or format_of(path) or "")

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from seatrial.check.cases import Case, CaseVerdict, Check, CheckResult, Subject
+from seatrial.check.cases import UNTOUCHED, Case, CaseVerdict, Check, CheckResult, Subject
 from seatrial.check.checks import (
     cheats,
     contract,
@@ -29,7 +29,7 @@ from seatrial.check.grade import grade_of
 from seatrial.check.states import TaskStates, describe, make_states
 from seatrial.concurrency import first_error, run_all
 from seatrial.errors import SeatrialError
-from seatrial.model.check import CheckFinding, CheckId, CheckOutcome, TaskCheck
+from seatrial.model.check import CheckFinding, CheckId, CheckOutcome, CheckStatus, TaskCheck
 
 # Trying cases: those that are worth most first, several at once, as long as there is time.
 
@@ -38,7 +38,8 @@ from seatrial.model.check import CheckFinding, CheckId, CheckOutcome, TaskCheck
 class TimeToTry:
     """How many cases are tried at once, and how long: none starts after the budget, and none takes longer than that.
 
-    What counts is the time that the task's own cases take, whatever else the machine does meanwhile.
+    Spent is what agents and verifiers took of it, without the time for which they waited for a processor: a machine that
+    is busy with other things tries as many cases as one that is not.
     """
 
     budget_sec: float = 60.0
@@ -50,22 +51,26 @@ USUAL_TIME = TimeToTry()
 
 @dataclass(eq=False, slots=True)
 class TriedCases:
-    """The verdicts on cases by id; `late` ones were not tried in time, and `failed` ones could not be."""
+    """The verdicts on cases by id; `late` ones were not tried in time, and `failed` ones could not be, with the reason.
+
+    In `remade` ones the verifier wrote the file anew that the case had put there: their verdicts say nothing about it.
+    """
 
     verdicts: dict[str, CaseVerdict] = field(default_factory=dict)
     late: set[str] = field(default_factory=set)
     failed: dict[str, str] = field(default_factory=dict)
+    remade: dict[str, str] = field(default_factory=dict)
 
 
 async def try_cases(examiner: Examiner, states: TaskStates, cases: Iterable[Case], time: TimeToTry) -> TriedCases:
     """Try cases until all have been, or time is over."""
     tried = TriedCases()
-    examiner.longest_sec, end = time.budget_sec, examiner.busy_sec + time.budget_sec
+    examiner.longest_sec, end = time.budget_sec, examiner.spent_sec + time.budget_sec
 
     async def work(case: Case) -> None:
         if why := _unavailable(case, states):
             tried.failed[case.id] = why
-        elif examiner.busy_sec >= end:
+        elif examiner.spent_sec >= end:
             tried.late.add(case.id)
         else:
             await _try(examiner, states, case, tried)
@@ -83,6 +88,8 @@ async def _try(examiner: Examiner, states: TaskStates, case: Case, tried: TriedC
         return
     if verdict.failure:
         tried.failed[case.id] = verdict.failure
+    elif verdict.remade and case.state != UNTOUCHED:  # there, a file that the verifier makes is a finding of V2
+        tried.remade[case.id] = verdict.remade
     else:
         tried.verdicts[case.id] = verdict
 
@@ -175,28 +182,37 @@ def _conclude(check: Check, cases: Sequence[Case] | Exception, subject: Subject,
     except Exception as error:  # noqa: BLE001 - as above
         _log.exception("%s: %s cannot say what it found", subject.task.id, check.CHECK)
         return _failed(check.CHECK, error)
-    failed = {case: why for case, why in tried.failed.items() if case in ids}
-    late = len(ids & tried.late)
     own = sum(verdict.case.startswith(f"{check.CHECK}/") for verdict in subject.states.values())
+    remade, late, failed = (ids & each for each in (tried.remade.keys(), tried.late, tried.failed.keys()))
+    reasons = [result.outcome.reason] if result.outcome.status != "not_run" else []
+    if remade:
+        paths = ", ".join(sorted({tried.remade[case] for case in remade}))
+        reasons.append(f"the verifier makes {paths} itself, and judged none of the {len(remade)} versions put there")
+    if late:
+        reasons.append(f"the budget had no room for {len(late)} of its cases")
+    if failed:
+        reasons.append(
+            f"{len(failed)} could not be tried ({next(why for case, why in tried.failed.items() if case in ids)})"
+        )
     outcome = result.outcome.model_copy(
         update={
-            "tried": len(verdicts) + own,
-            "left_out": late + len(failed),
-            "reason": _joined(result.outcome.reason, _why_untried(failed, late)),
+            "status": _status(result.outcome.status, any_judged=bool(verdicts or own), any_left=bool(late or failed)),
+            "tried": len(verdicts) + len(remade) + own,
+            "left_out": len(late) + len(failed),
+            "out_of_time": len(late),
+            "reason": "; ".join(filter(None, reasons)) or None,
         }
     )
     return CheckResult(outcome, [_accepted(finding, subject) for finding in result.findings])
 
 
-def _why_untried(failed: Mapping[str, str], late: int) -> str | None:
-    reasons = [f"time was over before {late} of its cases"] if late else []
-    if failed:
-        reasons.append(f"{len(failed)} could not be tried ({next(iter(failed.values()))})")
-    return "; ".join(reasons) or None
-
-
-def _joined(*reasons: str | None) -> str | None:
-    return "; ".join(filter(None, reasons)) or None
+def _status(concluded: CheckStatus, *, any_judged: bool, any_left: bool) -> CheckStatus:
+    """How a check went: where nothing was judged, it depends on why."""
+    if concluded == "not_run" and not any_left:
+        return "skipped"
+    if concluded == "skipped" and any_left and not any_judged:
+        return "not_run"
+    return concluded
 
 
 def _accepted(finding: CheckFinding, subject: Subject) -> CheckFinding:
@@ -224,6 +240,7 @@ def _summary(
         began,
         grade=grade,
         reasons=reasons,
+        out_of_time=sum(outcome.out_of_time for outcome in outcomes),
         outcomes=outcomes,
         findings=findings,
         oracle_reward=whole.reward if whole else None,

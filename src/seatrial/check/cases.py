@@ -60,6 +60,8 @@ class CaseVerdict:
     """Why the verifier could not be asked; then there is no evaluation."""
     log: str = ""
     """The end of what it printed."""
+    remade: str | None = None
+    """A file of the case that the verifier wrote again itself, so that it never judged the case's own."""
 
     @property
     def reward(self) -> float | None:
@@ -146,5 +148,5 @@ class Check(Protocol):
         ...
 
     def findings(self, subject: Subject, verdicts: Mapping[str, CaseVerdict]) -> CheckResult:
-        """What came of it; `tried` and `left_out` are filled in by whoever ran the cases."""
+        """What came of it; the battery adds how many cases were tried and left out."""
         ...

@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from time import monotonic
 
 from seatrial.agents.api import Agent
 from seatrial.check.cases import Case, CaseVerdict
@@ -20,7 +19,7 @@ from seatrial.jobs.admission import Admission
 from seatrial.jobs.places import memory_of
 from seatrial.model.job import AgentOptions, TrialOptions
 from seatrial.model.loaded_task import Task
-from seatrial.model.record import Baseline, TrialRecord
+from seatrial.model.record import AgentResult, Baseline, TrialRecord, VerifierRun
 from seatrial.store.files import remove_tree
 from seatrial.trial.end_state import EndState, StateBench
 from seatrial.trial.place import Place, find_place
@@ -71,10 +70,10 @@ class Examiner:
     """What the verifier does with the untouched environment: silent there, it was silenced by nobody."""
     verifications: int = 0
     verifying_sec: float = 0.0
-    busy_sec: float = 0.0
-    """How long sandboxes were at work so far."""
+    spent_sec: float = 0.0
+    """How long agents and verifiers ran so far, without the time for which they waited for a processor."""
     longest_sec: float | None = None
-    """How long one of them may be."""
+    """How long a sandbox may be at work for one verification."""
     bench: StateBench = field(init=False)
     """Keeps sandboxes for the next verification while it is open."""
     _judged: dict[int, EndState] = field(default_factory=dict)
@@ -113,7 +112,9 @@ class Examiner:
                 record = await run_trial(spec, machinery, folder)
             if record.failure is None or tries == _TRIES:
                 break
-        self._count(sum(run.duration_sec for run in record.verifier_runs), len(record.verifier_runs))
+        self._count(*record.verifier_runs)
+        ran = [record.agent_result, *(step.agent_result for step in record.steps)]
+        self.spent_sec += sum(_own_sec(each) for each in ran if each)
         return RanTrial(spec, record, folder, given)
 
     async def try_case(self, case: Case, end: EndState | None) -> CaseVerdict:
@@ -138,9 +139,9 @@ class Examiner:
                     raise
                 failure = f"{type(error).__name__}: {error}"
             else:
-                self._count(judged.judgement.run.duration_sec)
-                threshold = self.tools.options.pass_threshold
-                return verdict_of_judged(case.id, judged, folder, threshold, self.baseline)
+                self._count(judged.judgement.run)
+                self.spent_sec += _own_sec(judged.agent_result) if judged.agent_result else 0.0
+                return verdict_of_judged(case, judged, folder, self.tools.options.pass_threshold, self.baseline)
             finally:
                 await self.drop(folder)
         return CaseVerdict(case.id, None, failure=failure)
@@ -172,18 +173,22 @@ class Examiner:
     async def _at_work(self) -> AsyncIterator[None]:
         """Room on this machine, for no longer than is allowed. Raises OutOfTimeError."""
         async with self.tools.admission.place(memory_of(self.task, self.tools.options)):
-            began = monotonic()
             try:
                 async with asyncio.timeout(self.longest_sec) as limit:
                     yield
             except TimeoutError:
                 if limit.expired():
+                    self.spent_sec += self.longest_sec or 0.0
                     raise OutOfTimeError from None
                 raise
-            finally:
-                self.busy_sec += monotonic() - began
 
-    def _count(self, seconds: float, verifications: int = 1) -> None:
-        self.verifications += verifications
-        self.verifying_sec += seconds
-        self.tools.verified(verifications)
+    def _count(self, *runs: VerifierRun) -> None:
+        self.verifications += len(runs)
+        self.verifying_sec += sum(run.duration_sec for run in runs)
+        self.spent_sec += sum(map(_own_sec, runs))
+        self.tools.verified(len(runs))
+
+
+def _own_sec(run: VerifierRun | AgentResult) -> float:
+    """How long something ran, without the time for which others had the processors, as far as that is known."""
+    return max(0.0, run.duration_sec - (run.cpu_wait_sec or 0.0))

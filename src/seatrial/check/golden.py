@@ -14,6 +14,7 @@ from pathlib import Path
 import zstandard
 
 from seatrial.check.cases import AcceptedAnswer
+from seatrial.model.loaded_task import Task
 from seatrial.model.output import OutputFormat, OutputSpec, format_of
 from seatrial.tasks.layout import read_file
 
@@ -22,6 +23,13 @@ PASS, FAIL = "golden/pass", "golden/fail"
 
 LEAST_PASS = 0.95
 """The least reward of an answer that is to pass."""
+
+
+def least_accepted(task: Task, pass_threshold: float) -> float:
+    """The reward from which a task's own solution counts as accepted: what its author says, or else nearly a pass."""
+    said = task.config.check.oracle_reward
+    return min(LEAST_PASS, pass_threshold) if said is None else said
+
 
 START_SCRIPT = "start.sh"
 _FIXTURES = "tests/fixtures"

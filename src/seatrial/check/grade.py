@@ -18,7 +18,7 @@ def grade_of(
 ) -> tuple[Grade, tuple[str, ...]]:
     """A for nothing that counts, B for minor things or what could not be tried, C and D for major ones, F critical.
 
-    `why_no_answer` says why nothing was there that variations could be tried of, if that is so.
+    What there was no time for has no part in it: that depends on the budget, not on the verifier. `why_no_answer` says why nothing was there that variations could be tried of, if that is so.
     """
     counts = Counter(finding.weight for finding in findings if finding.counts)
     reasons = [_counted(counts[weight], weight) for weight in WEIGHTS if counts[weight] and weight != "note"]
@@ -55,7 +55,7 @@ def _untried(outcome: CheckOutcome) -> str:
         return f"{outcome.check} could not be carried out: {outcome.reason}"
     if outcome.check == "V5" and outcome.status == "skipped" and outcome.reason != NO_ANSWER:
         return f"no wrong answer was tried: {outcome.reason}"
-    if outcome.left_out:
+    if failed := outcome.left_out - outcome.out_of_time:
         total = outcome.tried + outcome.left_out
-        return f"{outcome.check} is incomplete: {outcome.left_out} of {total} verifications were not run"
+        return f"{outcome.check} is incomplete: {failed} of {total} verifications could not be run"
     return ""

@@ -7,9 +7,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from seatrial.agents.api import AgentContext, AgentLaunch
-from seatrial.check.cases import CaseVerdict, CheckResult, Subject
+from seatrial.check.answers import says_the_same
+from seatrial.check.cases import Case, CaseVerdict, CheckResult, Subject
 from seatrial.model.base import JsonObject
-from seatrial.model.check import CheckFinding, CheckId, CheckOutcome, Weight
+from seatrial.model.check import CheckFinding, CheckId, CheckOutcome, CheckStatus, Weight
 from seatrial.model.record import AgentRef, Baseline, StepRecord, TrialRecord, outcome_of
 from seatrial.model.task import TaskConfig
 from seatrial.trial.end_state import Edit, Judged
@@ -86,12 +87,25 @@ def verdict_of_step(case: str, step: StepRecord, record: TrialRecord, folder: Pa
     return CaseVerdict(case, evaluation, outcome, run.duration_sec, run.exit_code, run.timed_out, log=log)
 
 
-def verdict_of_judged(case: str, judged: Judged, folder: Path, threshold: float, baseline: Baseline) -> CaseVerdict:
+def verdict_of_judged(case: Case, judged: Judged, folder: Path, threshold: float, baseline: Baseline) -> CaseVerdict:
     """What the verifier said to an end state; `baseline` is what it does with the untouched one."""
     run = judged.judgement.run
-    outcome = outcome_of(judged.evaluation, threshold, baseline)
-    log = log_of(folder)
-    return CaseVerdict(case, judged.evaluation, outcome, run.duration_sec, run.exit_code, run.timed_out, log=log)
+    return CaseVerdict(
+        case.id,
+        judged.evaluation,
+        outcome_of(judged.evaluation, threshold, baseline),
+        run.duration_sec,
+        run.exit_code,
+        run.timed_out,
+        log=log_of(folder),
+        remade=_remade(case, judged.rewritten),
+    )
+
+
+def _remade(case: Case, rewritten: Mapping[str, bytes]) -> str | None:
+    """A file of a case in whose place the verifier has put another answer; the same one in other bytes is none."""
+    edits = {edit.path: edit.content for edit in case.edits}
+    return next((path for path, now in rewritten.items() if not says_the_same(edits[path] or b"", now, path)), None)
 
 
 def log_of(folder: Path) -> str:
@@ -103,15 +117,21 @@ def log_of(folder: Path) -> str:
     return "".join(parts)
 
 
-# The outcome of a check: passed, failed, or skipped with a reason.
+# The outcome of a check: passed, failed, not run, or skipped with a reason.
 
 
-def concluded(check: CheckId, findings: Sequence[CheckFinding], figures: JsonObject | None = None) -> CheckResult:
-    """The result of a check that was carried out; a note alone fails nothing."""
+def concluded(
+    check: CheckId,
+    findings: Sequence[CheckFinding],
+    figures: JsonObject | None = None,
+    *,
+    judged: int = 1,
+    reason: str | None = None,
+) -> CheckResult:
+    """The result of a check that looked at so many things: without any, it was not run. A note alone fails nothing."""
     failed = any(finding.weight != "note" for finding in findings)
-    return CheckResult(
-        CheckOutcome(check=check, status="failed" if failed else "passed", figures=figures or {}), tuple(findings)
-    )
+    status: CheckStatus = "failed" if failed else "passed" if judged or findings else "not_run"
+    return CheckResult(CheckOutcome(check=check, status=status, figures=figures or {}, reason=reason), tuple(findings))
 
 
 def skipped(check: CheckId, reason: str) -> CheckResult:

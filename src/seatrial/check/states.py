@@ -18,6 +18,7 @@ from seatrial.check.golden import (
     find_golden,
     golden_answers,
     kept_answers,
+    least_accepted,
 )
 from seatrial.check.judging import CaseAgent, verdict_of_step, verdict_of_trial
 from seatrial.errors import UsageError
@@ -189,17 +190,17 @@ class _Maker:
         if verification.work.survivors and (await self._judged(name, end)).reward != state.verdict.reward:
             end = EndState(verification, live=ran.spec, agent=ran.agent)  # it needs what it left running
         reward = state.verdict.reward or 0.0
-        accepted = name.startswith((ORACLE, PASS)) and reward >= (self._wanted() if name == ORACLE else LEAST_PASS)
+        accepted = name.startswith((ORACLE, PASS)) and reward >= self._least(name)
         answers: list[AcceptedAnswer] = []
         if accepted and not end.live:  # a service has read its files already, and wrote its own port and number
             output = round_.judged.output
             answers = await asyncio.to_thread(kept_answers, archive, name, output, self.place.workdir, reward)
         return replace(state, end=end, answers=tuple(answers), accepted=accepted)
 
-    def _wanted(self) -> float:
-        """The reward from which the solution counts as accepted."""
-        said = self.examiner.task.config.check.oracle_reward
-        return min(LEAST_PASS, self.examiner.tools.options.pass_threshold) if said is None else said
+    def _least(self, name: str) -> float:
+        if name != ORACLE:
+            return LEAST_PASS
+        return least_accepted(self.examiner.task, self.examiner.tools.options.pass_threshold)
 
     def _idle(self) -> Verification:
         """The verification of an agent that did nothing."""

@@ -16,7 +16,9 @@ Weight = Literal["critical", "major", "minor", "note"]
 """How much a finding matters: rewards cannot be trusted at all; some are wrong; some may be; worth knowing."""
 
 Grade = Literal["A", "B", "C", "D", "F"]
-"""A: nothing found. B: minor findings, or something could not be tried. C and D: major ones. F: a critical one."""
+"""A: nothing found. B: minor findings, or something that no amount of time could try. C and D: major ones. F: critical."""
+
+CheckStatus = Literal["passed", "failed", "skipped", "not_run", "error"]
 
 
 class CheckFinding(StrictModel):
@@ -54,17 +56,22 @@ class CheckFinding(StrictModel):
 
 
 class CheckOutcome(StrictModel):
-    """How one check of a task went. One that was `skipped` or ended in an `error` says why; neither is a pass.
+    """How one check of a task went.
 
-    `tried` verifications were run for it, and `left_out` ones were not, because the time for the task was over.
-    `figures` are what it measured, such as the share of mutants that were killed.
+    One that was `skipped` had nothing to look at; one that is `not_run` had, and none of that was tried. These two and
+    an `error` give a reason, and none of them is a pass. `figures` are what it measured, such as the share of mutants
+    that were killed.
     """
 
     check: CheckId
-    status: Literal["passed", "failed", "skipped", "error"]
+    status: CheckStatus
     reason: str | None = None
     tried: NonNegativeInt = 0
+    """Verifications that were run for it."""
     left_out: NonNegativeInt = 0
+    """Verifications that were not run, for whatever reason."""
+    out_of_time: NonNegativeInt = 0
+    """Those of `left_out` that there was no time for. Results of earlier versions do not tell them apart."""
     figures: JsonObject = Field(default_factory=dict)
 
 
@@ -82,7 +89,10 @@ class TaskCheck(StrictModel):
     backend: str
     image: str
     grade: Grade | None
+    """By what was found; None where nothing could be judged."""
     reasons: tuple[str, ...] = ()
+    out_of_time: NonNegativeInt = 0
+    """Verifications that the budget had no room for: the check is incomplete, and the grade may be too good."""
     outcomes: tuple[CheckOutcome, ...] = ()
     findings: tuple[CheckFinding, ...] = ()
     oracle_reward: Fraction01 | None = None

@@ -7,8 +7,9 @@ regrades do not.
 
 import io
 import posixpath
+import stat
 import tarfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -20,7 +21,7 @@ from seatrial.concurrency import finish
 from seatrial.errors import ContentError, SandboxError, UsageError
 from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.events import unobserved
-from seatrial.model.record import FileChanges
+from seatrial.model.record import AgentResult, FileChanges
 from seatrial.sandbox.api import ExecSpec, Sandbox, Stamps, open_sandbox
 from seatrial.sandbox.layers import gone_mark
 from seatrial.sandbox.transfer import new_archive, put_packed, put_tree
@@ -95,16 +96,22 @@ class Judged:
 
     judgement: Judgement
     evaluation: EvaluationResult
+    rewritten: Mapping[str, bytes] = field(default_factory=dict)
+    """Edited files that the verifier itself wrote again, with what it wrote; seen only where a reward was given."""
+    agent_result: AgentResult | None = None
+    """How the agent ran that made the state, if it was run for this."""
 
 
 # A sandbox in which an end state is laid out: edited for one verification, and made as it was for the next one.
 #
-# Whether it is as it was, stamps of all its files tell. Where they cannot, or tell of more than the edits, it is not
-# used again: a verdict must never depend on who was there before.
+# Whether it is as it was, stamps of all its files tell. What a verifier added below /tmp is removed. Where stamps cannot
+# tell, or tell of more than that and the edits, it is not used again: a verdict must never depend on who was there before.
 
 _USUAL_MODE = 0o644
 _MOST_BYTES = 64 * 2**20
 _OWNERS = 3  # mode, owner and group come first in a stamp
+_SCRATCH = "/tmp"  # noqa: S108 - of the sandbox
+_SCRATCH_MODE = stat.S_IFDIR | 0o1777
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,13 +207,32 @@ class PreparedSandbox:
         now = await self.sandbox.stamps()
         if now is None or await self.sandbox.processes():
             return False
-        if _touched(before, now) - _touched_by_edits(before, now, [each.path for each in self._originals]):
+        scratch = _added_below_scratch(before, now)
+        expected = {*(each.path for each in self._originals), *scratch}
+        if _touched(before, now) - _touched_by_edits(before, now, expected) - _made_writable(before, now):
             return False
         for original in reversed(self._originals):
             await self._put_back(original)
-        if self._originals:
+        for path in scratch:
+            if posixpath.dirname(path) not in scratch:
+                directory, name = posixpath.split(path)
+                await self._lay_over(directory, _pack(gone_mark(name)))
+        if expected:
             self._stamps = await self.sandbox.stamps()
-        return self._stamps is not None and self._stamps.keys() == before.keys()
+        return self._stamps is not None and self._stamps.keys() - {_SCRATCH} == before.keys() - {_SCRATCH}
+
+    async def rewritten(self, edits: Sequence[Edit]) -> dict[str, bytes]:
+        """The edited files in whose place another plain file is now, with what it says; a link to nothing counts too."""
+        found = {}
+        for edit in edits:
+            path = posixpath.normpath(edit.path)
+            if edit.odd and edit.odd.kind == "link":
+                path = posixpath.normpath(posixpath.join(posixpath.dirname(path), edit.odd.argument))
+            now = await self._look_at(path)
+            content = _content(now) if edit.leaves_something and now.is_whole else None
+            if content is not None and content != edit.content:
+                found[edit.path] = content
+        return found
 
     async def _put_back(self, original: _Original) -> None:
         directory, name = posixpath.split(original.path)
@@ -232,6 +258,30 @@ def _pack(member: tarfile.TarInfo, content: bytes = b"") -> bytes:
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
         tar.addfile(member, io.BytesIO(content))
     return buffer.getvalue()
+
+
+def _content(file: _Original) -> bytes | None:
+    """What a plain file says; None for anything else."""
+    if file.archive is None or file.member is None or not file.member.isreg():
+        return None
+    with tarfile.open(fileobj=io.BytesIO(file.archive), mode="r:") as tar:
+        member = tar.next()
+        content = tar.extractfile(member) if member else None
+        return content.read() if content else None
+
+
+def _added_below_scratch(before: Stamps, now: Stamps) -> set[str]:
+    return {path for path in now.keys() - before.keys() if path.startswith(f"{_SCRATCH}/") and path.isprintable()}
+
+
+def _made_writable(before: Stamps, now: Stamps) -> set[str]:
+    """The image's own directory for temporary files, which has a stamp as soon as something was written there.
+
+    What it was like before is not known, so only the mode and owner that it has everywhere are taken for unchanged.
+    """
+    root, scratch = now.get("/", ()), now.get(_SCRATCH, ())
+    is_usual = scratch[:1] == (_SCRATCH_MODE,) and scratch[1:_OWNERS] == root[1:_OWNERS]
+    return {_SCRATCH} if _SCRATCH not in before and is_usual else set()
 
 
 def _touched(before: Stamps, now: Stamps) -> set[str]:
@@ -296,6 +346,9 @@ class StateBench:
             )
             verification = with_changes(verification, changes)
             judged = await self._judge(verification, prepared)
+            rewritten = await prepared.rewritten(edits) if judged.evaluation.reward > 0 else {}
+            made_by = prepared.verification.agent_result if prepared.verification else None
+            judged = replace(judged, rewritten=rewritten, agent_result=made_by)
             self.verifications += 1
             unchanged = self._open and await prepared.is_as_before()
         except BaseException:

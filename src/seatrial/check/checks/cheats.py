@@ -68,7 +68,7 @@ def findings(subject: Subject, verdicts: Mapping[str, CaseVerdict]) -> CheckResu
     paying = [trick for trick in tricks if (verdicts[trick.case.id].reward or 0.0) > baseline + _SLACK]
     found = [_finding(subject, trick, verdicts[trick.case.id], baseline) for trick in _one_of_a_kind(paying, verdicts)]
     figures = {"wrong_answer": baseline, "cheats": {trick.name: _figure(verdicts[trick.case.id]) for trick in tricks}}
-    return concluded(CHECK, found, figures)
+    return concluded(CHECK, found, figures, judged=len(tricks))
 
 
 def _one_of_a_kind(paying: Sequence[_Trick], verdicts: Mapping[str, CaseVerdict]) -> list[_Trick]:

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 
 from seatrial.check.cases import ORACLE, UNTOUCHED, Case, CaseVerdict, CheckResult, Subject, case_id
 from seatrial.check.conditions import ALL_TOGETHER, CONTROL, NETWORK, NOT_VARIED, ONE_BY_ONE, Condition
+from seatrial.check.judging import concluded, skipped
 from seatrial.model.base import JsonObject
-from seatrial.model.check import CheckFinding, CheckId, CheckOutcome, Weight
+from seatrial.model.check import CheckFinding, CheckId, Weight
 from seatrial.model.outcome import has_passed
 from seatrial.scoring.repeats import differences, spread_of, tell_rewards
 from seatrial.stats.estimates import wilson
@@ -48,19 +49,14 @@ def findings(subject: Subject, verdicts: Mapping[str, CaseVerdict]) -> CheckResu
         compared, reason = [state.without_file for state in compared], f"{NOT_VARIED}; {_DISTURBED}"
     compared = [state for state in compared if state.again]
     if not compared:
-        reason = "no end state was judged a second time, so nothing can be said"
-        return CheckResult(CheckOutcome(check=CHECK, status="skipped", reason=reason))
+        return skipped(CHECK, "no end state was judged a second time, so nothing can be said")
     found: list[CheckFinding] = []
     for state in compared:
         # What one state shows, others would only say again.
         known = {finding.code for finding in found}
         explained = known | ({ALL_TOGETHER.code} if known - {_BREAKDOWN} else set())
         found += [each for each in _of_state(subject, state) if each.code not in explained]
-    failed = any(finding.weight != "note" for finding in found)
-    outcome = CheckOutcome(
-        check=CHECK, status="failed" if failed else "passed", figures=_figures(compared), reason=reason
-    )
-    return CheckResult(outcome, found)
+    return concluded(CHECK, found, _figures(compared), reason=reason)
 
 
 def _states(subject: Subject) -> list[str]:

@@ -25,13 +25,13 @@ def findings(subject: Subject, verdicts: Mapping[str, CaseVerdict]) -> CheckResu
     made = _made(subject)
     if not made:
         return skipped(CHECK, _why_none(subject))
+    seen = [(*each, verdict) for each in made for verdict in [judged(each[2], verdicts)] if verdict]
     found = [
         _finding(subject, answer, form, variant.case.id, verdict)
-        for answer, form, variant in made
-        for verdict in [judged(variant, verdicts)]
-        if verdict and falls(variant, verdict)
+        for answer, form, variant, verdict in seen
+        if falls(variant, verdict)
     ]
-    return concluded(CHECK, found, {"forms": len(made), "refused": len(found)})
+    return concluded(CHECK, found, {"forms": len(made), "refused": len(found)}, judged=len(seen))
 
 
 def _made(subject: Subject) -> list[tuple[AcceptedAnswer, Form, Variant]]:

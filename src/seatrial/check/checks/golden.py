@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 
 from seatrial.check.cases import Case, CaseVerdict, CheckResult, Subject, case_id
 from seatrial.check.golden import FAIL, LEAST_PASS, PASS
-from seatrial.model.check import CheckFinding, CheckId, CheckOutcome
+from seatrial.check.judging import concluded, skipped
+from seatrial.model.check import CheckFinding, CheckId
 from seatrial.model.outcome import has_passed
 
 CHECK: CheckId = "V3"
@@ -23,12 +24,10 @@ def findings(subject: Subject, _: Mapping[str, CaseVerdict]) -> CheckResult:
     missing = [f"{name}: {why}" for name, why in subject.missing.items() if name.startswith((PASS, FAIL))]
     reason = "; ".join([*subject.remarks, *missing]) or None
     if not tried:
-        skipped = reason or "the task ships no golden answers (golden/pass, golden/fail, tests/fixtures/golden_*)"
-        return CheckResult(CheckOutcome(check=CHECK, status="skipped", reason=skipped))
+        none = "the task ships no golden answers (golden/pass, golden/fail, tests/fixtures/golden_*)"
+        return skipped(CHECK, reason or none)
     found = [finding for name, verdict in tried.items() if (finding := _judge(subject, name, verdict))]
-    figures = {name: verdict.reward for name, verdict in tried.items()}
-    outcome = CheckOutcome(check=CHECK, status="failed" if found else "passed", reason=reason, figures=figures)
-    return CheckResult(outcome, found)
+    return concluded(CHECK, found, {name: verdict.reward for name, verdict in tried.items()}, reason=reason)
 
 
 def _judge(subject: Subject, name: str, verdict: CaseVerdict) -> CheckFinding | None:
@@ -41,7 +40,7 @@ def _judge(subject: Subject, name: str, verdict: CaseVerdict) -> CheckFinding | 
             check=CHECK,
             code="golden-pass-rejected",
             subject=name,
-            weight="critical" if silent or reward <= MOST_FAIL else "major",
+            weight="major" if has_passed(reward, subject.pass_threshold) else "critical",
             message=f"the golden answer {name}, which is to pass, {said}, expected {LEAST_PASS:g} at least",
             fix="correct the answer or the tests: one of them is wrong",
             reproduce=subject.reproduce(case),

@@ -38,14 +38,6 @@ class HostileTrial:
     variant: Variant
 
 
-@dataclass(frozen=True, slots=True)
-class HostileOutcome:
-    """A hostile file that the verifier met, and what it said."""
-
-    trial: HostileTrial
-    verdict: CaseVerdict
-
-
 def cases(subject: Subject) -> Iterator[Case]:
     """Every hostile file in the place of the first accepted answer."""
     for trial in _made(subject):
@@ -57,19 +49,16 @@ def findings(subject: Subject, verdicts: Mapping[str, CaseVerdict]) -> CheckResu
     made = _made(subject)
     if not made:
         return skipped(CHECK, NO_ANSWER)
-    seen = [
-        HostileOutcome(trial, verdict) for trial in made for verdict in [judged(trial.variant, verdicts)] if verdict
-    ]
-    replaced = [outcome for outcome in seen if not outcome.trial.file.beside]
-    if replaced and not any(falls(outcome.trial.variant, outcome.verdict) for outcome in replaced):
+    seen = [(trial, verdict) for trial in made for verdict in [judged(trial.variant, verdicts)] if verdict]
+    replaced = [(trial, verdict) for trial, verdict in seen if not trial.file.beside]
+    if replaced and not any(falls(trial.variant, verdict) for trial, verdict in replaced):
         return skipped(CHECK, _NOT_READ)
-    groups: dict[Trouble, list[HostileOutcome]] = {}
-    for outcome in seen:
-        trouble = _trouble(outcome)
-        if trouble:
-            groups.setdefault(trouble, []).append(outcome)
-    found = [_finding(subject, trouble, every) for trouble, every in groups.items()]
-    return concluded(CHECK, found, {"files": len(seen)})
+    groups: dict[Trouble, list[HostileTrial]] = {}
+    for trial, verdict in seen:
+        if trouble := _trouble(trial, verdict):
+            groups.setdefault(trouble, []).append(trial)
+    found = [_finding(subject, trouble, every, verdicts) for trouble, every in groups.items()]
+    return concluded(CHECK, found, {"files": len(seen)}, judged=len(seen))
 
 
 def _made(subject: Subject) -> list[HostileTrial]:
@@ -83,12 +72,12 @@ def _made(subject: Subject) -> list[HostileTrial]:
     ]
 
 
-def _trouble(outcome: HostileOutcome) -> Trouble | None:
-    if outcome.verdict.timed_out:
+def _trouble(trial: HostileTrial, verdict: CaseVerdict) -> Trouble | None:
+    if verdict.timed_out:
         return "no-end"
-    if not outcome.trial.file.beside and not falls(outcome.trial.variant, outcome.verdict):
+    if not trial.file.beside and not falls(trial.variant, verdict):
         return "rewarded"
-    return "no-verdict" if _is_silent(outcome.verdict) else None
+    return "no-verdict" if _is_silent(verdict) else None
 
 
 def _is_silent(verdict: CaseVerdict) -> bool:
@@ -97,11 +86,13 @@ def _is_silent(verdict: CaseVerdict) -> bool:
     )
 
 
-def _finding(subject: Subject, trouble: Trouble, every: list[HostileOutcome]) -> CheckFinding:
-    first = every[0]
-    what = "; ".join(f"it {outcome.trial.file.what}" for outcome in every[1:])
-    message = f"{_SAID[trouble]} when {first.trial.variant.answer.path} {first.trial.file.what}"
-    case = first.trial.variant.case.id
+def _finding(
+    subject: Subject, trouble: Trouble, every: list[HostileTrial], verdicts: Mapping[str, CaseVerdict]
+) -> CheckFinding:
+    cases = [trial.variant.case.id for trial in every]
+    first, case = every[0], cases[0]
+    what = "; ".join(f"it {trial.file.what}" for trial in every[1:])
+    message = f"{_SAID[trouble]} when {first.variant.answer.path} {first.file.what}"
     return CheckFinding(
         check=CHECK,
         code=trouble,
@@ -110,14 +101,14 @@ def _finding(subject: Subject, trouble: Trouble, every: list[HostileOutcome]) ->
         fix=_FIXES[trouble],
         reproduce=subject.reproduce(case),
         case=case,
-        evidence={"cases": [outcome.trial.variant.case.id for outcome in every], "log": first.verdict.log[-_LOG_END:]},
+        evidence={"cases": cases, "log": verdicts[case].log[-_LOG_END:]},
     )
 
 
-def _weight(trouble: Trouble, every: list[HostileOutcome]) -> Weight:
+def _weight(trouble: Trouble, every: list[HostileTrial]) -> Weight:
     """A reward for junk is the worst; one for wild numbers says what V5 says of their fields."""
-    if all(outcome.trial.file.rare for outcome in every):
+    if all(trial.file.rare for trial in every):
         return "note"
     if trouble == "rewarded":
-        return "major" if all(outcome.trial.file.code in NUMBER_FILES for outcome in every) else "critical"
+        return "major" if all(trial.file.code in NUMBER_FILES for trial in every) else "critical"
     return "major" if trouble == "no-end" else "minor"

@@ -35,31 +35,25 @@ _TOLERANCE = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class _Words:
-    """The words of the solution, which has whatever the tests need."""
-
-    text: str
-
-    def has(self, word: str) -> bool:
-        return _plain(word) in self.text
-
-    def may_have(self, word: str) -> bool:
-        """Whether it has a word, or there is no solution that could be without it."""
-        return not self.text.strip() or self.has(word)
-
-
-@dataclass(frozen=True, slots=True)
 class _Told:
-    """Everything that an agent can read: the instruction, and the texts and names of the environment's files."""
+    """Everything that an agent can read: the instruction, and the texts and names of the environment's files.
+
+    Beside it stand the words of the solution, which has whatever the tests need.
+    """
 
     instruction: str
     texts: tuple[str, ...]
     names: frozenset[str]
+    solution: str
 
     def mentions(self, word: str) -> bool:
         """Whether a word is anywhere, however its parts are joined."""
         plain = _plain(word)
         return any(plain in text for text in (self.instruction, *self.texts))
+
+    def is_needed(self, word: str) -> bool:
+        """Whether the solution has a word, or there is no solution that could be without it."""
+        return not self.solution.strip() or _plain(word) in self.solution
 
 
 def cases(_: Subject) -> Iterable[Case]:
@@ -77,11 +71,12 @@ def findings(subject: Subject, _: Mapping[str, CaseVerdict]) -> CheckResult:
         for path, content in subject.tests.items()
         if path.endswith(".py") and not path.endswith("verifier_kit.py")
     }
+    if not reads:
+        return skipped(CHECK, "only tests in Python are read, and the task has none")
     unseen = _unseen(subject, told, reads)
     if unseen:  # what is said there, nobody knows here
         return concluded(CHECK, list(_hidden_tolerance(subject)), {"not_read": unseen})
-    solution = _Words(_plain("\n".join(texts_below(subject.task.root, "solution").values())))
-    found = [*_hidden_paths(subject, reads, told, solution), *_hidden_keys(subject, reads, told, solution)]
+    found = [*_hidden_paths(subject, reads, told), *_hidden_keys(subject, reads, told)]
     return concluded(CHECK, [*found, *_hidden_tolerance(subject)])
 
 
@@ -102,7 +97,8 @@ def _told(subject: Subject) -> _Told:
     root = subject.task.root
     texts = (_plain(text) for text in texts_below(root, "environment").values())
     names = frozenset(posixpath.basename(path) for path in file_names(root, "environment"))
-    return _Told(_plain(subject.instruction), tuple(texts), names)
+    solution = _plain("\n".join(texts_below(root, "solution").values()))
+    return _Told(_plain(subject.instruction), tuple(texts), names, solution)
 
 
 def _plain(text: str) -> str:
@@ -110,16 +106,14 @@ def _plain(text: str) -> str:
     return f" {_NOT_A_WORD.sub(' ', text).lower().strip()} "
 
 
-def _hidden_paths(
-    subject: Subject, reads: Mapping[str, PythonReads], told: _Told, solution: _Words
-) -> Iterator[CheckFinding]:
+def _hidden_paths(subject: Subject, reads: Mapping[str, PythonReads], told: _Told) -> Iterator[CheckFinding]:
     where = {path: (file, line) for file, found in reads.items() for path, line in found.paths.items()}
     for path, (file, line) in sorted(where.items()):
         name = posixpath.basename(path)
         if _SYSTEM.match(path) or "." not in name or name in told.names:
             continue
-        other = _asked_instead(path, subject, told, solution)
-        if told.mentions(name) or not solution.may_have(name) or (other is None and _is_told(path, told, subject)):
+        other = _asked_instead(path, subject, told)
+        if told.mentions(name) or not told.is_needed(name) or (other is None and _is_told(path, told, subject)):
             continue
         instead = f"; it asks for {other}, which no test reads" if other else ""
         message = f"tests/{file}:{line} reads {path}, which the instruction never names{instead}"
@@ -127,14 +121,14 @@ def _hidden_paths(
         yield _finding(subject, "path-not-named", path, "major", message, fix)
 
 
-def _asked_instead(path: str, subject: Subject, told: _Told, solution: _Words) -> str | None:
+def _asked_instead(path: str, subject: Subject, told: _Told) -> str | None:
     """The output that the instruction asks for in place of a path, and that neither tests nor solution know of."""
     output = subject.task.output
     if output.path is None or output.source != "inferred" or output.path == path:
         return None
     alike = posixpath.dirname(output.path) == posixpath.dirname(path) and output.format == format_of(path)
     name = posixpath.basename(output.path)
-    known = name in told.names or solution.has(name)
+    known = name in told.names or _plain(name) in told.solution
     tested = any(name.encode() in content for content in subject.tests.values())
     return output.path if alike and not known and not tested else None
 
@@ -147,9 +141,7 @@ def _is_told(path: str, told: _Told, subject: Subject) -> bool:
     return any(told.mentions(word) for word in words)
 
 
-def _hidden_keys(
-    subject: Subject, reads: Mapping[str, PythonReads], told: _Told, solution: _Words
-) -> Iterator[CheckFinding]:
+def _hidden_keys(subject: Subject, reads: Mapping[str, PythonReads], told: _Told) -> Iterator[CheckFinding]:
     where = {
         (path, key): (file, line)
         for file, found in reads.items()
@@ -159,7 +151,7 @@ def _hidden_keys(
     for (path, key), (file, line) in sorted(where.items()):
         if _SYSTEM.match(path) or posixpath.basename(path) in told.names:
             continue
-        if told.mentions(key) or not solution.may_have(key):
+        if told.mentions(key) or not told.is_needed(key):
             continue
         message = f"tests/{file}:{line} reads the key `{key}` of {path}, which the instruction never names"
         yield _finding(subject, "key-not-named", key, "major", message, f"name `{key}` in the instruction")

@@ -45,16 +45,16 @@ def findings(subject: Subject, verdicts: Mapping[str, CaseVerdict]) -> CheckResu
     every = _made(subject)
     if not any(made.mutants for made in every):
         return skipped(CHECK, _NO_MUTANTS if subject.answers else NO_ANSWER)
-    tried = {made.answer.path: _tried(made, verdicts) for made in every if _is_telling(made, verdicts)}
-    if not tried:
+    if all(_is_refused(made, verdicts) for made in every if made.mutants):
         return skipped(CHECK, "the verifier refuses the accepted answer when it is written another way")
+    tried = {made.answer.path: _tried(made, verdicts) for made in every if _is_telling(made, verdicts)}
     telling = [made.answer for made in every if made.answer.path in tried]
     found = [
         finding
         for answer in telling
         for finding in survivors(subject, answer, tried[answer.path], _elsewhere(tried, answer.path))
     ]
-    return concluded(CHECK, found, _figures(tried.values()))
+    return concluded(CHECK, found, _figures(tried.values()), judged=sum(map(len, tried.values())))
 
 
 def _made(subject: Subject) -> list[AnswerMutants]:
@@ -80,6 +80,12 @@ def _is_telling(made: AnswerMutants, verdicts: Mapping[str, CaseVerdict]) -> boo
         return bool(made.mutants)
     verdict = judged(made.control, verdicts)
     return verdict is not None and not falls(made.control, verdict)
+
+
+def _is_refused(made: AnswerMutants, verdicts: Mapping[str, CaseVerdict]) -> bool:
+    """Whether the answer itself falls once it is written as its mutants are; not known where that was not tried."""
+    verdict = judged(made.control, verdicts) if made.control else None
+    return made.control is not None and verdict is not None and falls(made.control, verdict)
 
 
 def _tried(made: AnswerMutants, verdicts: Mapping[str, CaseVerdict]) -> list[JudgedMutant]:

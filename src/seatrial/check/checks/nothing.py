@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from seatrial.check.cases import UNTOUCHED, Case, CaseVerdict, CheckResult, Subject, case_id
-from seatrial.model.check import CheckFinding, CheckId, CheckOutcome
+from seatrial.check.judging import concluded, skipped
+from seatrial.model.check import CheckFinding, CheckId
 from seatrial.model.outcome import has_passed
 from seatrial.model.output import OutputSpec
 from seatrial.trial.end_state import Edit
@@ -50,29 +51,23 @@ def findings(subject: Subject, verdicts: Mapping[str, CaseVerdict]) -> CheckResu
     """What nothing was paid, and where there was no verdict."""
     idle = subject.whole_trial(UNTOUCHED)
     if idle is None:
-        reason = subject.missing.get(UNTOUCHED, "the untouched environment was not judged")
-        return CheckResult(CheckOutcome(check=CHECK, status="skipped", reason=reason))
+        return skipped(CHECK, subject.missing.get(UNTOUCHED, "the untouched environment was not judged"))
     tried = [("no work at all", "untouched", idle)]
     tried += [(kind.words, kind.name, verdicts[_id(kind)]) for kind in _KINDS if _id(kind) in verdicts]
     found = [*_paid(subject, tried), *_silent(subject, tried)]
     figures = {name: verdict.reward for _, name, verdict in tried}
-    unknown = "nobody knows which file is the output, so only doing nothing was tried"
-    outcome = CheckOutcome(
-        check=CHECK,
-        status="failed" if found else "passed",
-        reason=None if _output(subject).path else unknown,
-        figures=figures,
-    )
-    return CheckResult(outcome, found)
+    unknown = "the task does not tell which file is the output, so only doing nothing was tried"
+    return concluded(CHECK, found, figures, reason=None if _output(subject).path else unknown)
 
 
 def _paid(subject: Subject, tried: list[tuple[str, str, CaseVerdict]]) -> Iterable[CheckFinding]:
     """Rewards for nothing. What idleness is paid anyway is said once, not for each kind of output again."""
+    # Kinds of output are tried on the last step of a task with steps, so the whole trial is nothing to compare with.
+    alone = subject.states.get(UNTOUCHED)
+    idle = (alone.reward or 0.0) if alone else 0.0
     for words, name, verdict in tried:
         reward = verdict.reward or 0.0
-        base = 0.0 if name == "untouched" else (tried[0][2].reward or 0.0)
-        # The states of a task with steps are those of its last one, so they are not compared with the whole of it.
-        if reward <= base + _CLOSE or (name != "untouched" and subject.trials and base):
+        if reward <= (0.0 if name == "untouched" else idle) + _CLOSE:
             continue
         passes = has_passed(reward, subject.pass_threshold)
         case = CASE if name == "untouched" else case_id(CHECK, name)

@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Mapping
 
 from seatrial.check.cases import ORACLE, Case, CaseVerdict, CheckResult, Subject, case_id
-from seatrial.model.check import CheckFinding, CheckId, CheckOutcome
+from seatrial.check.golden import least_accepted
+from seatrial.check.judging import concluded, skipped
+from seatrial.model.check import CheckFinding, CheckId
 
 CHECK: CheckId = "V1"
 TITLE = "the task's own solution passes"
@@ -24,11 +26,9 @@ def cases(_: Subject) -> Iterable[Case]:
 def findings(subject: Subject, _: Mapping[str, CaseVerdict]) -> CheckResult:
     verdict = subject.whole_trial(ORACLE)
     if verdict is None:
-        reason = subject.missing.get(ORACLE, "it was not run")
-        return CheckResult(CheckOutcome(check=CHECK, status="skipped", reason=reason))
+        return skipped(CHECK, subject.missing.get(ORACLE, "it was not run"))
     found = _judge(subject, verdict)
-    outcome = CheckOutcome(check=CHECK, status="failed" if found else "passed", figures={"reward": verdict.reward})
-    return CheckResult(outcome, [found] if found else [])
+    return concluded(CHECK, [found] if found else [], {"reward": verdict.reward})
 
 
 def _judge(subject: Subject, verdict: CaseVerdict) -> CheckFinding | None:
@@ -59,7 +59,7 @@ def _judge(subject: Subject, verdict: CaseVerdict) -> CheckFinding | None:
     return CheckFinding(
         check=CHECK,
         code="solution-rejected",
-        weight="critical" if reward == 0.0 else "major",
+        weight="critical" if reward < least_accepted(subject.task, subject.pass_threshold) else "major",
         message=f"the task's own solution gets {reward:g} where {wanted:g} is expected",
         fix="correct the solution or the tests; where less is meant, set `oracle_reward` in [check] of task.toml",
         reproduce=reproduce,

@@ -42,14 +42,13 @@ def findings(subject: Subject, verdicts: Mapping[str, CaseVerdict]) -> CheckResu
     telling = [made for made in every if _falls(made.wrong, verdicts)]
     if not telling and all(judged(made.wrong, verdicts) for made in every):
         return skipped(CHECK, _ANY)
-    accepted = [
-        (made.answer, shot, variant)
-        for made in telling
-        for shot, variant in made.shots
-        if judged(variant, verdicts) and not _falls(variant, verdicts)
+    seen = [(made.answer, *shot) for made in telling for shot in made.shots if judged(shot[1], verdicts)]
+    found = [
+        _finding(subject, answer, shot, variant.case.id)
+        for answer, shot, variant in seen
+        if not _falls(variant, verdicts)
     ]
-    found = [_finding(subject, answer, shot, variant.case.id) for answer, shot, variant in accepted]
-    return concluded(CHECK, found, {"shots": sum(len(made.shots) for made in telling)})
+    return concluded(CHECK, found, {"shots": len(seen)}, judged=len(seen))
 
 
 def _made(subject: Subject) -> list[AnswerShots]:

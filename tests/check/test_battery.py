@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime as dt
+import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import SimpleNamespace
@@ -12,9 +13,9 @@ from seatrial.check.battery import CHECKS, BatteryPlan, TimeToTry
 from seatrial.check.cases import ORACLE, UNTOUCHED, Case, CaseVerdict, CheckResult, Subject
 from seatrial.check.checks import nothing
 from seatrial.check.chosen import NO_ANSWER
-from seatrial.check.grade import fails, grade_of, regraded
+from seatrial.check.grade import fails, grade_of, incompleteness, regraded
 from seatrial.errors import SandboxError
-from seatrial.model.check import CheckFinding, CheckOutcome, TaskCheck
+from seatrial.model.check import CheckFinding, CheckId, CheckOutcome, TaskCheck, Weight
 from seatrial.testing.fake import FakeBackend, answer
 from seatrial.trial.end_state import Edit, StateBench
 from seatrial.trial.verification import USUAL_CONDITIONS
@@ -68,8 +69,13 @@ def test_a_good_verifier_gets_an_a_from_every_state_and_case(tmp_path):
             "F",
         ),
         (lambda files: None if files.get(ANSWER) == b"" else fair(files), {"V2/no-verdict"}, "B"),
+        (
+            lambda files: "0.6" if fair(files) == "1" else "0",
+            {"V1/solution-rejected", "V3/golden-pass-rejected:golden/pass"},
+            "F",
+        ),
     ],
-    ids=["always 1", "always 0", "a share for all", "any content", "dies on an empty file"],
+    ids=["always 1", "always 0", "a share for all", "any content", "dies on an empty file", "never a pass"],
 )
 def test_a_bad_verifier_is_caught(tmp_path, verify, found, grade):
     check = World(verify).check(make_task(tmp_path), tmp_path, PLAN)
@@ -130,8 +136,72 @@ def test_cases_worth_more_go_first_and_those_without_time_are_counted(tmp_path):
     assert tried == [b"4", b"3", b"2", b"1", b"0"]
     late = World().check(tmp_path / "one", tmp_path / "late", replace(plan, time=TimeToTry(0.0, 1)))
     assert (late.outcomes[0].tried, late.outcomes[0].left_out) == (0, 5)
-    assert late.grade == "B"
-    assert any("5 of 5" in reason for reason in late.reasons)
+    assert (late.outcomes[0].out_of_time, late.out_of_time) == (5, 5)
+    assert (late.grade, late.reasons) == ("A", ("nothing was found",)), "the budget has no part in the grade"
+    assert "5 verifications" in incompleteness(late)
+
+
+def test_the_time_for_which_a_verifier_waits_for_a_processor_is_not_taken_from_the_budget(tmp_path, monkeypatch):
+    really = StateBench.judge
+
+    def tried_with(wait_sec: float) -> tuple[int, int]:
+        async def take_ten_seconds(self, *arguments, **named):
+            judged = await really(self, *arguments, **named)
+            run = judged.judgement.run.model_copy(update={"duration_sec": 10.0, "cpu_wait_sec": wait_sec})
+            return replace(judged, judgement=replace(judged.judgement, run=run))
+
+        monkeypatch.setattr(StateBench, "judge", take_ten_seconds)
+        cases = [edited(f"case-{number}", str(number).encode()) for number in range(5)]
+        folder = tmp_path / f"{wait_sec:g}"
+        plan = BatteryPlan((a_check(cases),), time=TimeToTry(25.0, 1))
+        outcome = World().check(make_task(folder), folder, plan).outcomes[0]
+        return outcome.tried, outcome.out_of_time
+
+    assert tried_with(0.0) == (3, 2)
+    assert tried_with(9.0) == (5, 0)
+
+
+def test_checks_that_ran_nothing_are_not_run_and_no_pass(tmp_path):
+    plan = BatteryPlan(time=TimeToTry(0.0, 1))
+    check = World().check(make_task(tmp_path), tmp_path, plan)
+    how = {each.check: each.status for each in check.outcomes}
+    assert {name for name, status in how.items() if status == "not_run"} == {*("V4", "V5", "V6", "V7", "V8", "V9")}
+    assert {name for name, status in how.items() if status == "passed"} == {"V1", "V2", "V3", "V10"}
+    assert all("the budget had no room" in (each.reason or "") for each in check.outcomes if each.status == "not_run")
+    assert all(each.tried == 0 for each in check.outcomes if each.status == "not_run")
+
+
+def test_a_file_that_the_verifier_makes_itself_is_no_accusation(tmp_path):
+    """A wrong value, another form or hostile bytes in its place are never judged."""
+    world = World(lambda files: "1" if files.get("/app/program") else "0")
+    world.rewrites = {ANSWER: RIGHT}
+    solved = {"solution/solve.sh": "#!/bin/sh\ninstall program\n"}
+    world.agents = {"solve.sh": lambda sandbox: sandbox.files.update({"/app/program": b"run me"})}
+    root = make_task(tmp_path, solved, f'[output]\npath = "{ANSWER}"\n')
+    for name in ("pass", "fail"):
+        shutil.rmtree(root / "golden" / name)
+    varied = tuple(each for each in CHECKS if each.CHECK in ("V5", "V6", "V7", "V9"))
+    check = world.check(root, tmp_path, BatteryPlan(varied))
+    assert ids(check) == set()
+    how = {each.check: (each.status, each.reason or "") for each in check.outcomes}
+    assert how["V5"][0] == "skipped"
+    assert f"the verifier makes {ANSWER} itself" in how["V5"][1]
+    assert any(f"the verifier makes {ANSWER} itself" in reason for reason in check.reasons)
+
+
+def test_what_fell_once_is_only_noted_of_a_verifier_that_is_flaky(tmp_path):
+    def found(code: str, check: CheckId, weight: Weight):
+        each = CheckFinding(check=check, code=code, weight=weight, message="m", reproduce="r")
+        outcome = CheckOutcome(check=check, status="failed")
+        return SimpleNamespace(
+            CHECK=check, TITLE="", cases=lambda _: (), findings=lambda *_: CheckResult(outcome, [each])
+        )
+
+    fell = found("compact", "V6", "major")
+    for others, expected in (((found("flaky", "V4", "critical"),), ("note", "passed")), ((), ("major", "failed"))):
+        folder = tmp_path / expected[0]
+        check = World().check(make_task(folder), folder, BatteryPlan((*others, fell)))
+        assert (check.findings[-1].weight, check.outcomes[-1].status) == expected
 
 
 def test_a_case_that_does_not_end_is_given_up_when_it_has_had_all_of_the_time(tmp_path, monkeypatch):
@@ -269,6 +339,7 @@ def test_what_is_accepted_or_known_does_not_count(mark):
     ],
 )
 def test_what_could_not_be_tried_is_no_a(outcome):
+    """Results of earlier versions do not tell what there was no time for."""
     check = result(outcomes=(outcome,))
     assert check.grade == "B"
     assert check.reasons[0].startswith("V5 ")

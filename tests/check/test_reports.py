@@ -95,6 +95,19 @@ def test_skipped_and_broken_checks_and_tasks_without_a_grade_are_told_apart():
     assert suite.get("errors") == "1"
 
 
+def test_what_was_not_run_or_left_out_is_told_beside_the_grade():
+    left = CheckOutcome(check="V5", status="not_run", left_out=3, out_of_time=3, reason="why")
+    check = result(outcomes=(PASSED, left)).model_copy(update={"out_of_time": 3})
+    (suite,) = report(check)
+    assert [(case.get("name"), case.find("skipped") is not None) for case in suite] == [
+        ("is complete", True),
+        ("V2 nothing earns nothing", False),
+        ("V5 mutants are caught", True),
+    ]
+    (notice,) = run_of(check)["invocations"][0]["toolExecutionNotifications"]
+    assert (notice["level"], "3 verifications" in notice["message"]["text"]) == ("warning", True)
+
+
 @given(st.text())
 def test_any_text_makes_a_report_that_can_be_read(text):
     outcome = V5.model_copy(update={"reason": text.encode(errors="replace").decode()})

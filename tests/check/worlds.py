@@ -39,6 +39,8 @@ class World:
     agents: Mapping[str, Callable[[FakeSandbox], None]] = field(default_factory=dict)
     judged: list[Files] = field(default_factory=list)
     """The files that the verifier was shown, each time."""
+    rewrites: Files = field(default_factory=dict)
+    """Files that the verifier makes itself while it judges."""
 
     def backend(self) -> FakeBackend:
         return FakeBackend(self._run)
@@ -61,6 +63,7 @@ class World:
         files = {path: content for path, content in sandbox.files.items() if not path.startswith("/tests/")}
         files |= {f"/running/{name}": b"" for name in sandbox.running}
         self.judged.append(files)
+        sandbox.files |= self.rewrites
         reward = self.verify(files)
         if reward is None:
             return answer("it died\n", exit_code=1)

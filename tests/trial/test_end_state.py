@@ -11,7 +11,7 @@ import pytest
 
 from seatrial.model.record import FileChanges
 from seatrial.testing.fake import FakeBackend, answer
-from seatrial.trial.end_state import Edit, EndState, Judged, StateBench, files_below
+from seatrial.trial.end_state import Edit, EndState, Judged, OddFile, StateBench, files_below
 from seatrial.trial.place import find_place
 from seatrial.trial.repeats import KeptTrial, kept_verification
 from seatrial.trial.rounds import rounds_of
@@ -112,6 +112,82 @@ def test_a_sandbox_that_the_verifier_touched_is_made_anew(desk, tmp_path, touch)
     judged, bench = at_bench(desk, spec, tmp_path, use)
     assert rewards(judged) == [0.0, 0.0]
     assert bench.laid_out == (1 if touch.endswith("&") else 2)
+
+
+SCRATCH = [
+    "echo x > /tmp/log",
+    "mkdir -p /tmp/a/b; echo x > /tmp/a/b/c; ln -s /app /tmp/a/link",
+    "echo x > /tmp/agents/new; chmod 600 /tmp/agents/new",
+    "t=$(mktemp); rm $t",
+]
+
+
+@needs_root
+@pytest.mark.parametrize("touch", sampled(SCRATCH))
+def test_files_that_a_verifier_adds_below_tmp_are_removed_and_the_sandbox_is_used_again(desk, tmp_path, touch):
+    files = {"tests/test.sh": f"#!/bin/sh\nfind /tmp | sort\n{SHELL_TEST.partition(chr(10))[2]}\n{touch}\n"}
+    spec = trial_spec(write_task(tmp_path / "task", files=files), "mkdir /tmp/agents; echo mine > /tmp/agents/own")
+    state = kept(desk, spec)
+
+    async def use(bench: StateBench, _: EndState) -> list[Judged]:
+        edits: list[tuple[Edit, ...]] = [(), (WRONG,), (RIGHT,), ()]
+        return [await bench.judge(state, tmp_path / str(number), each) for number, each in enumerate(edits)]
+
+    judged, bench = at_bench(desk, spec, tmp_path, use)
+    assert rewards(judged) == [0.0, 0.0, 1.0, 0.0]
+    assert bench.laid_out == 1
+    seen = {(tmp_path / str(number) / "verifier/stdout.txt").read_text() for number in range(4)}
+    assert seen == {"/tmp\n/tmp/agents\n/tmp/agents/own\n"}
+
+
+@needs_root
+@pytest.mark.parametrize(
+    "touch",
+    sampled(
+        [
+            "echo x > /tmp/agents/own",
+            "rm /tmp/agents/own",
+            "chmod 700 /tmp/agents",
+            "chmod 755 /tmp",
+            "echo x > /tmp/log; echo x > /app/new",
+            "mkdir /tmp/agents/new && mv /tmp/agents/own /tmp/agents/new",
+        ]
+    ),
+)
+def test_whatever_else_a_verifier_does_below_tmp_has_the_state_laid_out_again(desk, tmp_path, touch):
+    files = {"tests/test.sh": f"{SHELL_TEST}\n{touch}\n"}
+    spec = trial_spec(write_task(tmp_path / "task", files=files), "mkdir /tmp/agents; echo mine > /tmp/agents/own")
+    state = kept(desk, spec)
+
+    async def use(bench: StateBench, _: EndState) -> None:
+        for number in range(2):
+            await bench.judge(state, tmp_path / str(number))
+
+    assert at_bench(desk, spec, tmp_path, use)[1].laid_out == 2
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("test", "edit", "rewritten"),
+    [
+        (f"echo right > {ANSWER}", WRONG, {ANSWER: b"right\n"}),
+        (f"rm {ANSWER}; echo right > {ANSWER}", WRONG, {ANSWER: b"right\n"}),
+        (f"echo right > {ANSWER}", RIGHT, {}),
+        (f"rm {ANSWER}", WRONG, {}),
+        (f"echo right > {ANSWER}", Edit(ANSWER, odd=OddFile("link", "elsewhere")), {ANSWER: b"right\n"}),
+        (f"rm -r {ANSWER}; echo right > {ANSWER}", Edit(ANSWER, odd=OddFile("folder")), {ANSWER: b"right\n"}),
+        ("true", Edit(ANSWER, odd=OddFile("folder")), {}),
+        (f"echo right > {ANSWER}", Edit(ANSWER), {}),
+    ],
+)
+def test_a_file_that_the_verifier_writes_again_is_told(desk, tmp_path, test, edit, rewritten):
+    files = {"tests/test.sh": f"#!/bin/sh\n{test}\necho 1 > /logs/verifier/reward.txt\n"}
+    spec = trial_spec(write_task(tmp_path / "task", files=files))
+
+    async def use(bench: StateBench, state: EndState) -> Judged:
+        return await bench.judge(state, tmp_path / "judged", [edit])
+
+    assert at_bench(desk, spec, tmp_path, use)[0].rewritten == rewritten
 
 
 @needs_root

@@ -18,7 +18,8 @@ def grade_of(
 ) -> tuple[Grade, tuple[str, ...]]:
     """A for nothing that counts, B for minor things or what could not be tried, C and D for major ones, F critical.
 
-    What there was no time for has no part in it: that depends on the budget, not on the verifier. `why_no_answer` says why nothing was there that variations could be tried of, if that is so.
+    What there was no time for has no part in it: that depends on the budget, not on the verifier. `why_no_answer` says
+    why nothing was there that variations could be tried of, if that is so.
     """
     counts = Counter(finding.weight for finding in findings if finding.counts)
     reasons = [_counted(counts[weight], weight) for weight in WEIGHTS if counts[weight] and weight != "note"]
@@ -38,6 +39,13 @@ def regraded(check: TaskCheck, findings: Sequence[CheckFinding]) -> TaskCheck:
     no_answer = next((each for each in check.reasons if each.startswith(_NO_ANSWER)), "").removeprefix(_NO_ANSWER)
     grade, reasons = grade_of(check.outcomes, findings, no_answer or None)
     return check.model_copy(update={"findings": tuple(findings), "grade": grade, "reasons": reasons})
+
+
+def incompleteness(check: TaskCheck) -> str:
+    """That a check is incomplete, in words; empty where it is not. What is left out can only make the grade worse."""
+    if not check.out_of_time:
+        return ""
+    return f"incomplete: the budget had no room for {check.out_of_time} verifications, which may find more"
 
 
 def fails(check: TaskCheck, least: Weight) -> bool:

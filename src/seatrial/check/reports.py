@@ -2,7 +2,7 @@
 
 import json
 import posixpath
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 
 from pydantic import Field, ValidationError
 
-from seatrial.check.grade import WEIGHTS, regraded
+from seatrial.check.grade import WEIGHTS, incompleteness, regraded
 from seatrial.errors import UsageError
 from seatrial.junit import CaseStatus, case_counts, xml_text
 from seatrial.model.base import StrictModel, to_json
@@ -89,6 +89,9 @@ def _suite(check: TaskCheck, titles: Mapping[str, str], heavy: tuple[Weight, ...
     if check.grade is None:
         case = ET.SubElement(suite, "testcase", classname=xml_text(check.task), name="can be judged")
         ET.SubElement(case, "error", message=xml_text("; ".join(check.reasons)))
+    if check.out_of_time:
+        case = ET.SubElement(suite, "testcase", classname=xml_text(check.task), name="is complete")
+        ET.SubElement(case, "skipped", message=incompleteness(check))
     for outcome in check.outcomes:
         own = [finding for finding in check.findings if finding.check == outcome.check]
         suite.append(_case(check.task, outcome, titles.get(outcome.check, ""), own, heavy))
@@ -116,7 +119,7 @@ def _case(
     reason = xml_text(outcome.reason or "")
     if outcome.status == "error":
         ET.SubElement(case, "error", message=reason)
-    elif outcome.status == "skipped" and not failing:
+    elif outcome.status in ("skipped", "not_run") and not failing:
         ET.SubElement(case, "skipped", message=reason)
     if others := [finding for finding in findings if finding not in failing]:
         ET.SubElement(case, "system-out").text = xml_text("\n".join(map(_told, others)))
@@ -148,7 +151,7 @@ def sarif(checks: Sequence[TaskCheck], titles: Mapping[str, str], folders: Mappi
     ]
     run = {
         "tool": {"driver": {"name": "seatrial", "version": version, "rules": rules}},
-        "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": _unjudged(checks)}],
+        "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": [*_unjudged(checks)]}],
         "results": results,
     }
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2).encode() + b"\n"
@@ -174,12 +177,13 @@ def _result(check: TaskCheck, finding: CheckFinding, folder: str, numbers: Mappi
     return result
 
 
-def _unjudged(checks: Sequence[TaskCheck]) -> list[dict[str, Any]]:
-    return [
-        {"level": "error", "message": {"text": f"{check.task} could not be judged: {'; '.join(check.reasons)}"}}
-        for check in checks
-        if check.grade is None
-    ]
+def _unjudged(checks: Sequence[TaskCheck]) -> Iterator[dict[str, Any]]:
+    for check in checks:
+        if check.grade is None:
+            text = f"{check.task} could not be judged: {'; '.join(check.reasons)}"
+            yield {"level": "error", "message": {"text": text}}
+        elif check.out_of_time:
+            yield {"level": "warning", "message": {"text": f"{check.task}: {incompleteness(check)}"}}
 
 
 def _uri(folder: str, file: str) -> str:

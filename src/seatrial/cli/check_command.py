@@ -20,7 +20,7 @@ from seatrial.analysis.tables import Table
 from seatrial.check.battery import CHECKS, BatteryPlan, TimeToTry
 from seatrial.check.cases import Case, CaseVerdict, Check
 from seatrial.check.checks.after_runs import AfterRuns, PastRuns, read_runs
-from seatrial.check.grade import WEIGHTS, fails
+from seatrial.check.grade import WEIGHTS, fails, incompleteness
 from seatrial.check.reports import CheckBaseline, junit, read_baseline, sarif, write_baseline
 from seatrial.check.run import (
     AGENTS,
@@ -102,7 +102,7 @@ _WHAT = OptionGroup(
             callback=parse_duration,
             default="60s",
             metavar="TIME",
-            help="How long variations of one task's answers are tried, all added up: 30s, 5m.  [60s]",
+            help="How long verifiers may run on variations of one task, all added up: 30s, 5m.  [60s]",
         ),
         click.option(
             "--runs",
@@ -400,13 +400,15 @@ def _show_table_of_tasks(checks: Sequence[TaskCheck]) -> None:
 def _row(check: TaskCheck) -> tuple[str, ...]:
     counts = Counter(finding.weight for finding in check.findings if finding.counts)
     found = (str(counts[weight]) if counts[weight] else "" for weight in WEIGHTS)
-    return check.task, check.grade or "-", *found, str(check.verifications), format_duration(check.duration_sec)
+    grade = f"{check.grade or '-'}{', incomplete' if check.out_of_time else ''}"
+    return check.task, grade, *found, str(check.verifications), format_duration(check.duration_sec)
 
 
 def _result_line(check: TaskCheck) -> str:
     """One finished task on one line."""
     grade = paint(check.grade, _GRADE_COLOURS[check.grade], bold=True) if check.grade else "-"
-    return f"{grade}  {harmless(check.task)}: {harmless('; '.join(check.reasons))}"
+    reasons = "; ".join(filter(None, (*check.reasons, incompleteness(check))))
+    return f"{grade}  {harmless(check.task)}: {harmless(reasons)}"
 
 
 def _show_findings(check: TaskCheck, *, notes: bool) -> None:
@@ -431,7 +433,8 @@ def _show_finding(task: str, finding: CheckFinding) -> None:
 def _show_outcomes(check: TaskCheck, titles: Mapping[str, str]) -> None:
     """How each check of one task went."""
     rows = [
-        (outcome.check, titles.get(outcome.check, ""), outcome.status, _tried(outcome)) for outcome in check.outcomes
+        (outcome.check, titles.get(outcome.check, ""), outcome.status.replace("_", " "), _tried(outcome))
+        for outcome in check.outcomes
     ]
     show_table(check.task, Table(("", "check", "result", "runs"), rows))
     for outcome in check.outcomes:

@@ -16,7 +16,7 @@ Weight = Literal["critical", "major", "minor", "note"]
 """How much a finding matters: rewards cannot be trusted at all; some are wrong; some may be; worth knowing."""
 
 Grade = Literal["A", "B", "C", "D", "F"]
-"""A: nothing found. B: minor findings, or something that no amount of time could try. C and D: major ones. F: critical."""
+"""A: nothing found. B: minor findings, or something could not be tried. C and D: major ones. F: a critical one."""
 
 CheckStatus = Literal["passed", "failed", "skipped", "not_run", "error"]
 

@@ -104,8 +104,9 @@ class Judged:
 
 # A sandbox in which an end state is laid out: edited for one verification, and made as it was for the next one.
 #
-# Whether it is as it was, stamps of all its files tell. What a verifier added below /tmp is removed. Where stamps cannot
-# tell, or tell of more than that and the edits, it is not used again: a verdict must never depend on who was there before.
+# Whether it is as it was, stamps of all its files tell. Files that a verifier added below /tmp are removed. Where
+# stamps cannot tell, or tell of more than that and the edits, it is not used again: a verdict must never depend on who
+# was there before.
 
 _USUAL_MODE = 0o644
 _MOST_BYTES = 64 * 2**20
@@ -222,7 +223,7 @@ class PreparedSandbox:
         return self._stamps is not None and self._stamps.keys() - {_SCRATCH} == before.keys() - {_SCRATCH}
 
     async def rewritten(self, edits: Sequence[Edit]) -> dict[str, bytes]:
-        """The edited files in whose place another plain file is now, with what it says; a link to nothing counts too."""
+        """The edited files in whose place other plain ones are now, with what these say; of a link, behind it."""
         found = {}
         for edit in edits:
             path = posixpath.normpath(edit.path)

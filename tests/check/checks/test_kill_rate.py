@@ -195,4 +195,9 @@ def test_without_an_accepted_answer_there_is_nothing_to_do(tmp_path):
 
 def test_cases_that_were_not_tried_say_nothing(subject):
     result = kill_rate.findings(subject, {})
-    assert (result.outcome.status, result.findings, result.outcome.figures["mutants"]) == ("passed", (), 0)
+    assert (result.outcome.status, result.findings, result.outcome.figures["mutants"]) == ("not_run", (), 0)
+
+
+def test_a_way_of_writing_that_was_not_tried_was_not_refused(tmp_path):
+    subject = subject_with(tmp_path, "Write `/workspace/result.json` with `load`.", {"result.json": '{"load":  12.50}'})
+    assert kill_rate.findings(subject, {}).outcome.status == "not_run"

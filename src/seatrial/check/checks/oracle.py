@@ -6,11 +6,13 @@ from seatrial.check.cases import ORACLE, Case, CaseVerdict, CheckResult, Subject
 from seatrial.check.golden import least_accepted
 from seatrial.check.judging import concluded, skipped
 from seatrial.model.check import CheckFinding, CheckId
+from seatrial.scoring.missing_tools import missing_tools
 
 CHECK: CheckId = "V1"
 TITLE = "the task's own solution passes"
 CASE = case_id(CHECK, ORACLE)
 _CLOSE = 1e-9
+_INSTALL = "bring it with the image of the task, or name the image that has it with --image"
 
 
 def expected_reward(subject: Subject) -> float:
@@ -34,13 +36,18 @@ def findings(subject: Subject, _: Mapping[str, CaseVerdict]) -> CheckResult:
 def _judge(subject: Subject, verdict: CaseVerdict) -> CheckFinding | None:
     wanted, reward = expected_reward(subject), verdict.reward
     reproduce = subject.reproduce(CASE)
+    script = subject.tests.get("test.sh", b"").decode(errors="replace")
+    tools = ", ".join(missing_tools([verdict.log.encode()], script, subject.instruction))
+    lacks = f"; the verifier did not find {tools}" if tools else ""
     if verdict.outcome == "verifier_error" or reward is None:
         return CheckFinding(
             check=CHECK,
             code="no-verdict",
             weight="critical",
-            message="the verifier gives no verdict on the task's own solution, so it has none for anybody",
-            fix="run the command below and read what the verifier printed; a reward must be written on every path",
+            message=f"the verifier gives no verdict on the task's own solution, so it has none for any agent{lacks}",
+            fix=_INSTALL
+            if tools
+            else "run the command below and read what the verifier printed; a reward must be written on every path",
             reproduce=reproduce,
             case=CASE,
         )
@@ -60,8 +67,10 @@ def _judge(subject: Subject, verdict: CaseVerdict) -> CheckFinding | None:
         check=CHECK,
         code="solution-rejected",
         weight="critical" if reward < least_accepted(subject.task, subject.pass_threshold) else "major",
-        message=f"the task's own solution gets {reward:g} where {wanted:g} is expected",
-        fix="correct the solution or the tests; where less is meant, set `oracle_reward` in [check] of task.toml",
+        message=f"the task's own solution gets {reward:g} where {wanted:g} is expected{lacks}",
+        fix=_INSTALL
+        if tools
+        else "correct the solution or the tests; where less is meant, set `oracle_reward` in [check] of task.toml",
         reproduce=reproduce,
         case=CASE,
         evidence={"reward": reward, "expected": wanted},

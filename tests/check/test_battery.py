@@ -11,14 +11,16 @@ import pytest
 
 from seatrial.check.battery import CHECKS, BatteryPlan, TimeToTry
 from seatrial.check.cases import ORACLE, UNTOUCHED, Case, CaseVerdict, CheckResult, Subject
-from seatrial.check.checks import nothing
+from seatrial.check.checks import nothing, oracle
 from seatrial.check.chosen import NO_ANSWER
 from seatrial.check.grade import fails, grade_of, incompleteness, regraded
 from seatrial.errors import SandboxError
 from seatrial.model.check import CheckFinding, CheckId, CheckOutcome, TaskCheck, Weight
+from seatrial.model.evaluation import EvaluationResult, ValidityCheck
 from seatrial.testing.fake import FakeBackend, answer
 from seatrial.trial.end_state import Edit, StateBench
 from seatrial.trial.verification import USUAL_CONDITIONS
+from tests.check.trying import make_subject
 from tests.check.worlds import GOLDEN, RIGHT, World, fair, ids, make_task
 from tests.trial.support import ANSWER, write_task
 
@@ -33,6 +35,11 @@ def a_check(cases: Iterable[Case], findings=None):
         return CheckResult(CheckOutcome(check="V5", status="passed", figures={"seen": sorted(verdicts)}))
 
     return SimpleNamespace(CHECK="V5", TITLE="a test", cases=lambda _: cases, findings=findings or nothing_found)
+
+
+def reward_of(reward: float) -> EvaluationResult:
+    validity = ValidityCheck(output_parseable=True, schema_valid=True, verifier_completed=True)
+    return EvaluationResult(reward=reward, validity=validity)
 
 
 def edited(name: str, content: bytes = b"x", **others) -> Case:
@@ -81,6 +88,14 @@ def test_a_bad_verifier_is_caught(tmp_path, verify, found, grade):
     check = World(verify).check(make_task(tmp_path), tmp_path, PLAN)
     assert (ids(check), check.grade) == (found, grade)
     assert all(each.reproduce.startswith("seatrial check tasks/one --case V") for each in check.findings)
+
+
+def test_a_solution_that_is_rejected_for_want_of_a_tool_is_told_with_the_tool(tmp_path):
+    subject = make_subject(make_task(tmp_path))
+    verdict = CaseVerdict("V1/oracle", reward_of(0.0), "fail", log="/tests/test.sh: 3: pytest: not found\n")
+    (found,) = oracle.findings(replace(subject, states={ORACLE: verdict}), {}).findings
+    assert (found.code, found.message.rpartition("; ")[2]) == ("solution-rejected", "the verifier did not find pytest")
+    assert "image" in (found.fix or "")
 
 
 def test_what_the_author_accepts_counts_for_nothing(tmp_path):

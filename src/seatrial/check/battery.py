@@ -39,7 +39,7 @@ class TimeToTry:
     """How many cases are tried at once, and how long: none starts after the budget, and none takes longer than that.
 
     The budget is spent by what agents and verifiers take, without the time for which they wait for a processor: a
-    machine that is busy with other things tries as many cases as one that is not.
+    machine that is busy with other things tries nearly as many cases as one that is not.
     """
 
     budget_sec: float = 60.0

@@ -139,8 +139,17 @@ def skipped(check: CheckId, reason: str) -> CheckResult:
     return CheckResult(CheckOutcome(check=check, status="skipped", reason=reason))
 
 
-def finding_of(check: CheckId, subject: Subject, name: str, weight: Weight, message: str, fix: str) -> CheckFinding:
-    """A finding that the whole check shows again, by its name: a code alone, or such as `no-verdict:junk`."""
+def finding_of(
+    check: CheckId,
+    subject: Subject,
+    name: str,
+    weight: Weight,
+    message: str,
+    fix: str,
+    case: str | None = None,
+    evidence: JsonObject | None = None,
+) -> CheckFinding:
+    """A finding by its name, a code alone or such as `no-verdict:junk`; its case shows it, or else the whole check."""
     code, _, what = name.partition(":")
     return CheckFinding(
         check=check,
@@ -149,5 +158,7 @@ def finding_of(check: CheckId, subject: Subject, name: str, weight: Weight, mess
         weight=weight,
         message=message,
         fix=fix,
-        reproduce=subject.check_again("--only", check),
+        reproduce=subject.reproduce(case) if case else subject.check_again("--only", check),
+        case=case,
+        evidence=evidence,
     )

@@ -16,10 +16,9 @@ from seatrial.check.golden import START_SCRIPT
 from seatrial.check.judging import CaseAgent
 from seatrial.errors import UsageError
 from seatrial.jobs.machinery import open_machinery
-from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.job import AgentOptions, JobSpec, TrialOptions
 from seatrial.model.loaded_task import Task
-from seatrial.model.record import FileChanges, TrialRecord, VerifierRun
+from seatrial.model.record import FileChanges, TrialRecord
 from seatrial.sandbox.api import open_sandbox
 from seatrial.scoring.text import note, with_finding
 from seatrial.store.drafts import RECORD
@@ -27,7 +26,7 @@ from seatrial.store.files import JOB
 from seatrial.store.job_store import JobStore
 from seatrial.store.records import MAX_RECORD_BYTES
 from seatrial.tasks.layout import digest_folder
-from seatrial.trial.end_state import EndState, StateBench
+from seatrial.trial.end_state import EndState, Judged, StateBench
 from seatrial.trial.judge import score
 from seatrial.trial.place import Place, find_place
 from seatrial.trial.repeats import KeptTrial, judge_kept, kept_verification
@@ -131,34 +130,25 @@ def find_round(task: Task, step: str | None) -> Round:
 
 
 @dataclass(frozen=True, slots=True)
-class StateVerdict:
-    """What a verifier said to an end state, and how it ran."""
-
-    evaluation: EvaluationResult
-    run: VerifierRun
-
-
 class StateJudge:
     """Judges one end state; each time is as the first."""
 
-    def __init__(self, machinery: Machinery, bench: StateBench, state: EndState, source: StateSource) -> None:
-        self._machinery = machinery
-        self._bench = bench
-        self._state = state
-        self._source = source
+    machinery: Machinery
+    bench: StateBench
+    state: EndState
+    source: StateSource
 
-    async def judge(self, folder: Path) -> StateVerdict:
+    async def judge(self, folder: Path) -> Judged:
         """Judge it; what the verifier prints and writes goes to `folder`. Raises TrialError or UsageError."""
-        verification, archive = self._state.verification, self._state.archive
-        if self._source.kind != "trial" or archive is None:
-            judged = await self._bench.judge(self._state, folder)
-            return StateVerdict(judged.evaluation, judged.judgement.run)
-        judgement = await judge_kept(replace(verification, folder=folder), archive, self._machinery)
+        verification, archive = self.state.verification, self.state.archive
+        if self.source.kind != "trial" or archive is None:
+            return await self.bench.judge(self.state, folder)
+        judgement = await judge_kept(replace(verification, folder=folder), archive, self.machinery)
         round_, changes = verification.round, verification.work.changes
         evaluation = score(round_, judgement, changes, verification.options)
         if survivors := verification.work.survivors:
             evaluation = with_finding(evaluation, note(f"{_KEPT_AFTER} ({', '.join(survivors[:_NAMED])})"))
-        return StateVerdict(evaluation, judgement.run)
+        return Judged(judgement, evaluation)
 
 
 @asynccontextmanager

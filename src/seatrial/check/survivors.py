@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from seatrial.check.cases import AcceptedAnswer, Subject
 from seatrial.check.chosen import is_main
 from seatrial.check.code_mutants import is_code
+from seatrial.check.judging import finding_of
 from seatrial.check.mutants import FIELD_KINDS, Mutant, MutantKind
+from seatrial.model.base import JsonObject
 from seatrial.model.check import CheckFinding, Weight
 
 _FEWEST_VALUES = 3
@@ -206,17 +208,8 @@ class _Teller:
         self, code: str, name: str, weight: Weight, message: str, fix: str, ones: Sequence[JudgedMutant]
     ) -> CheckFinding:
         changes = [one.mutant.change for one in ones][:_EXAMPLES]
-        return CheckFinding(
-            check="V5",
-            code=code,
-            subject=name,
-            weight=weight,
-            message=message,
-            fix=fix,
-            reproduce=self._subject.reproduce(ones[0].case),
-            case=ones[0].case,
-            evidence={"file": self._answer.path, "accepted": changes},
-        )
+        evidence: JsonObject = {"file": self._answer.path, "accepted": changes}
+        return finding_of("V5", self._subject, f"{code}:{name}", weight, message, fix, ones[0].case, evidence)
 
 
 def _weight(trials: FieldTrials) -> Weight:

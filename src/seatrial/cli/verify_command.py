@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from seatrial.check.one_state import StateSource, StateVerdict, find_round, find_source, open_state
+from seatrial.check.one_state import StateSource, find_round, find_source, open_state
 from seatrial.cli.job_options import HARBOR_SPELLINGS, LIMITS, SANDBOX, VERIFICATION
 from seatrial.cli.job_spec import trial_asked
 from seatrial.cli.long_run import cancelled_by_signals
@@ -28,6 +28,7 @@ from seatrial.report.text import format_duration, format_reward, harmless
 from seatrial.sandbox.runs import Scratch
 from seatrial.scoring.repeats import compare_verdicts, lowest, tell_rewards, with_repeats
 from seatrial.tasks.load import load_task
+from seatrial.trial.end_state import Judged
 from seatrial.trial.rounds import Round
 
 _EXAMPLES = """
@@ -82,7 +83,7 @@ _STREAMS = ("stdout", "stderr")
 class _StateRun:
     """One run of the verifier, and the folder with what it printed and wrote."""
 
-    verdict: StateVerdict
+    verdict: Judged
     folder: Path
 
     @property
@@ -189,7 +190,7 @@ def _show_runs(runs: Sequence[_StateRun], pass_threshold: float) -> None:
 
 def _show_end(run: _StateRun) -> None:
     """How the verifier ended, and the last that it printed."""
-    ended = run.verdict.run
+    ended = run.verdict.judgement.run
     end = "timed out" if ended.timed_out else f"exited with {ended.exit_code}"
     _fact("verifier", f"{end} after {format_duration(ended.duration_sec)}")
     for stream in _STREAMS:
@@ -215,6 +216,6 @@ def _show_runs_as_json(runs: Sequence[_StateRun], pass_threshold: float) -> None
 
 
 def _described(run: _StateRun) -> dict[str, Any]:
-    ended = run.verdict.run
+    ended = run.verdict.judgement.run
     kept = {"exit_code": ended.exit_code, "timed_out": ended.timed_out, "duration_sec": ended.duration_sec}
     return {"reward": run.reward, **kept, **{stream: run.tail(stream) for stream in _STREAMS}}

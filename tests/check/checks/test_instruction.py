@@ -37,6 +37,11 @@ def test_everything_is_told(tmp_path: Path) -> None:
     assert ids(task(tmp_path, TOLD)) == []
 
 
+def test_tests_in_other_languages_are_not_read_and_do_not_pass(tmp_path: Path) -> None:
+    outcome = instruction.findings(make_subject(write_task(tmp_path / "one")), {}).outcome
+    assert (outcome.status, outcome.reason) == ("skipped", "only tests in Python are read, and the task has none")
+
+
 def test_a_key_that_only_the_tests_know(tmp_path: Path) -> None:
     root = task(tmp_path, f"Write the total mass to `{OUT}`.\n")
     assert ids(root) == ["V11/key-not-named:span"]

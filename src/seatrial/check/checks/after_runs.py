@@ -5,7 +5,7 @@ Few attempts prove little, so every finding rests on intervals: it is told only 
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import permutations
 from pathlib import Path
 from statistics import fmean
@@ -111,7 +111,11 @@ class AfterRuns:
             return skipped(self.CHECK, "none of the runs has an attempt at this task as it is now")
         scored = rewards(attempts)
         figures = {"attempts": len(attempts), "scored": len(scored), "mean": fmean(scored) if scored else None}
-        found = [_finding(subject, self.runs, each) for each in anomalies(digest, self.runs)]
+        jobs = [word for job in self.runs.jobs for word in ("--runs", job)]
+        again = subject.check_again("--only", self.CHECK, *jobs)
+        found = [
+            CheckFinding(check=self.CHECK, reproduce=again, **asdict(each)) for each in anomalies(digest, self.runs)
+        ]
         return concluded(self.CHECK, found, figures)
 
 
@@ -192,15 +196,3 @@ def _is_above(high: Sequence[float], low: Sequence[float]) -> bool:
     if not high or not low:
         return False
     return wilson(fmean(high), len(high))[0] > wilson(fmean(low), len(low))[1]
-
-
-def _finding(subject: Subject, runs: PastRuns, anomaly: Anomaly) -> CheckFinding:
-    jobs = [word for job in runs.jobs for word in ("--runs", job)]
-    return CheckFinding(
-        check="V12",
-        code=anomaly.code,
-        weight=anomaly.weight,
-        message=anomaly.message,
-        fix=anomaly.fix,
-        reproduce=subject.check_again("--only", "V12", *jobs),
-    )

@@ -19,7 +19,7 @@ from seatrial.check.cheats import (
     search_git,
 )
 from seatrial.check.chosen import output_path, stand_in
-from seatrial.check.judging import concluded, skipped
+from seatrial.check.judging import concluded, finding_of, skipped
 from seatrial.model.base import JsonObject
 from seatrial.model.check import CheckFinding, CheckId, Weight
 from seatrial.model.outcome import has_passed
@@ -91,18 +91,10 @@ def _figure(verdict: CaseVerdict) -> JsonObject:
 
 
 def _finding(subject: Subject, trick: _Trick, verdict: CaseVerdict, baseline: float) -> CheckFinding:
-    paid = f"{verdict.reward:g}"
-    return CheckFinding(
-        check=CHECK,
-        code="cheat-pays",
-        subject=trick.name,
-        weight=trick.weight,
-        message=f"a wrong answer gets {paid} instead of {baseline:g} by {trick.what}",
-        fix=trick.fix,
-        reproduce=subject.reproduce(trick.case.id),
-        case=trick.case.id,
-        evidence={"reward": verdict.reward, "without": baseline, "tags": sorted(verdict.tags)},
-    )
+    message = f"a wrong answer gets {verdict.reward:g} instead of {baseline:g} by {trick.what}"
+    evidence: JsonObject = {"reward": verdict.reward, "without": baseline, "tags": sorted(verdict.tags)}
+    name = f"cheat-pays:{trick.name}"
+    return finding_of(CHECK, subject, name, trick.weight, message, trick.fix, trick.case.id, evidence)
 
 
 def _tricks(subject: Subject) -> Iterator[_Trick]:

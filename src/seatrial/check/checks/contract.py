@@ -154,5 +154,4 @@ def _passes(subject: Subject) -> bool:
 
 
 def _finding(subject: Subject, name: str, weight: Weight, message: str, fix: str, case: str | None) -> CheckFinding:
-    finding = finding_of(CHECK, subject, name, weight, message, fix)
-    return finding.model_copy(update={"reproduce": subject.reproduce(case), "case": case}) if case == _JUNK else finding
+    return finding_of(CHECK, subject, name, weight, message, fix, case if case == _JUNK else None)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from seatrial.check.cases import ORACLE, UNTOUCHED, Case, CaseVerdict, CheckResult, Subject, case_id
 from seatrial.check.conditions import ALL_TOGETHER, CONTROL, NETWORK, NOT_VARIED, ONE_BY_ONE, Condition
-from seatrial.check.judging import concluded, skipped
+from seatrial.check.judging import concluded, finding_of, skipped
 from seatrial.model.base import JsonObject
 from seatrial.model.check import CheckFinding, CheckId, Weight
 from seatrial.model.outcome import has_passed
@@ -172,17 +172,10 @@ def _flaky(subject: Subject, compared: _Compared, others: Sequence[CaseVerdict])
     low, high = wilson(rate, len(rewards))
     odd = next(run for run in runs if _reward(run) != rewards[0])
     told = f"{rate:.0%} of runs differ from the others (95 % interval {low:.0%} to {high:.0%})"
-    return CheckFinding(
-        check=CHECK,
-        code="flaky",
-        subject=compared.state,
-        weight=_weight(rewards, subject.pass_threshold),
-        message=f"asked {len(rewards)} times about {_named(compared.state)}, it gave {tell_rewards(rewards)}: {told}",
-        fix="look for random numbers without a seed, the order of sets, times that are measured, ports and races",
-        reproduce=subject.reproduce(odd.case),
-        case=odd.case,
-        evidence=_evidence(compared),
-    )
+    weight = _weight(rewards, subject.pass_threshold)
+    message = f"asked {len(rewards)} times about {_named(compared.state)}, it gave {tell_rewards(rewards)}: {told}"
+    fix = "look for random numbers without a seed, the order of sets, times that are measured, ports and races"
+    return finding_of(CHECK, subject, f"flaky:{compared.state}", weight, message, fix, odd.case, _evidence(compared))
 
 
 def _dependent(subject: Subject, compared: _Compared, condition: Condition, verdict: CaseVerdict) -> CheckFinding:
@@ -192,18 +185,10 @@ def _dependent(subject: Subject, compared: _Compared, condition: Condition, verd
         condition is NETWORK and rewards[1] is None
     ):  # no verdict is honest where there is no network
         weight = _LOWER[weight]
-    return CheckFinding(
-        check=CHECK,
-        code=condition.code,
-        subject=compared.state,
-        weight=weight,
-        message=f"on {_named(compared.state)} it gave {tell_rewards(rewards[:1])}, and {condition.words} it gave "
-        f"{tell_rewards(rewards[1:])}",
-        fix=condition.fix,
-        reproduce=subject.reproduce(verdict.case),
-        case=verdict.case,
-        evidence=_evidence(compared),
-    )
+    usual, other = tell_rewards(rewards[:1]), tell_rewards(rewards[1:])
+    message = f"on {_named(compared.state)} it gave {usual}, and {condition.words} it gave {other}"
+    name = f"{condition.code}:{compared.state}"
+    return finding_of(CHECK, subject, name, weight, message, condition.fix, verdict.case, _evidence(compared))
 
 
 def _breakdowns(subject: Subject, compared: _Compared) -> Iterator[CheckFinding]:
@@ -217,17 +202,11 @@ def _breakdowns(subject: Subject, compared: _Compared) -> Iterator[CheckFinding]
     case, (first_words, _) = next(iter(differ.items()))
     by = ["asked again"] if first_words == "asked again" else [words for words, _ in differ.values()]
     places = dict.fromkeys(place for _, found in differ.values() for place in found)
-    yield CheckFinding(
-        check=CHECK,
-        code=_BREAKDOWN,
-        subject=compared.state,
-        weight="minor",
-        message=f"on {_named(compared.state)} the reward stays the same, but its breakdown differs in "
-        f"{', '.join(f'`{place}`' for place in list(places)[:5])} ({'; '.join(by)})",
-        fix="write to details.json only what follows from the work that is judged",
-        reproduce=subject.reproduce(case),
-        case=case,
-    )
+    named = ", ".join(f"`{place}`" for place in list(places)[:5])
+    told = f"on {_named(compared.state)} the reward stays the same, but its breakdown differs in {named}"
+    fix = "write to details.json only what follows from the work that is judged"
+    name = f"{_BREAKDOWN}:{compared.state}"
+    yield finding_of(CHECK, subject, name, "minor", f"{told} ({'; '.join(by)})", fix, case)
 
 
 def _differing(first: CaseVerdict, other: CaseVerdict) -> tuple[str, ...]:

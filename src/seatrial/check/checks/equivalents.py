@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping
 
 from seatrial.check.cases import AcceptedAnswer, Case, CaseVerdict, CheckResult, Subject
 from seatrial.check.chosen import NO_ANSWER, Variant, Variants, chosen_answers, falls, judged, vocabulary
-from seatrial.check.judging import concluded, skipped
+from seatrial.check.judging import concluded, finding_of, skipped
 from seatrial.check.variants import Form, forms_of
+from seatrial.model.base import JsonObject
 from seatrial.model.check import CheckFinding, CheckId
 
 CHECK: CheckId = "V6"
@@ -55,14 +56,6 @@ def _why_none(subject: Subject) -> str:
 def _finding(subject: Subject, answer: AcceptedAnswer, form: Form, case: str, verdict: CaseVerdict) -> CheckFinding:
     reward = verdict.reward or 0.0
     message = f"the accepted {answer.path} is worth {reward:g} instead of {answer.reward:g} when {form.what}"
-    return CheckFinding(
-        check=CHECK,
-        code=form.code,
-        subject=answer.path,
-        weight=form.weight,
-        message=f"{message}; the instruction does not seem to forbid that",
-        fix=_FIX,
-        reproduce=subject.reproduce(case),
-        case=case,
-        evidence={"reward": reward, "accepted_reward": answer.reward},
-    )
+    message += "; the instruction does not seem to forbid that"
+    evidence: JsonObject = {"reward": reward, "accepted_reward": answer.reward}
+    return finding_of(CHECK, subject, f"{form.code}:{answer.path}", form.weight, message, _FIX, case, evidence)

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from seatrial.check.cases import UNTOUCHED, Case, CaseVerdict, CheckResult, Subject, case_id
-from seatrial.check.judging import concluded, skipped
-from seatrial.model.check import CheckFinding, CheckId
+from seatrial.check.judging import concluded, finding_of, skipped
+from seatrial.model.check import CheckFinding, CheckId, Weight
 from seatrial.model.outcome import has_passed
 from seatrial.model.output import OutputSpec
 from seatrial.trial.end_state import Edit
@@ -71,17 +71,11 @@ def _paid(subject: Subject, tried: list[tuple[str, str, CaseVerdict]]) -> Iterab
             continue
         passes = has_passed(reward, subject.pass_threshold)
         case = CASE if name == "untouched" else case_id(CHECK, name)
-        yield CheckFinding(
-            check=CHECK,
-            code="reward-for-nothing",
-            subject=name,
-            weight="critical" if passes else "major",
-            message=f"the verifier gives {reward:g} for {words}" + (", which is a pass" if passes else ""),
-            fix="check what is asked for before anything is paid; if this share is meant for everybody, accept it",
-            reproduce=subject.reproduce(case),
-            case=case,
-            evidence={"reward": reward},
-        )
+        message = f"the verifier gives {reward:g} for {words}" + (", which is a pass" if passes else "")
+        fix = "check what is asked for before anything is paid; if this share is meant for everybody, accept it"
+        weight: Weight = "critical" if passes else "major"
+        code = f"reward-for-nothing:{name}"
+        yield finding_of(CHECK, subject, code, weight, message, fix, case, {"reward": reward})
 
 
 def _silent(subject: Subject, tried: list[tuple[str, str, CaseVerdict]]) -> Iterable[CheckFinding]:
@@ -91,16 +85,10 @@ def _silent(subject: Subject, tried: list[tuple[str, str, CaseVerdict]]) -> Iter
     words, name = silent[0]
     others = "".join(f", {more}" for more, _ in silent[1:])
     case = CASE if name == "untouched" else case_id(CHECK, name)
-    yield CheckFinding(
-        check=CHECK,
-        code="no-verdict",
-        weight="minor",
-        message=f"the verifier gives no verdict on {words}{others}",
-        fix="write a reward of 0 on this path too, for example first thing in test.sh; a crash is no verdict",
-        reproduce=subject.reproduce(case),
-        case=case,
-        evidence={"kinds": [name for _, name in silent]},
-    )
+    message = f"the verifier gives no verdict on {words}{others}"
+    fix = "write a reward of 0 on this path too, for example first thing in test.sh; a crash is no verdict"
+    kinds = [name for _, name in silent]
+    yield finding_of(CHECK, subject, "no-verdict", "minor", message, fix, case, {"kinds": kinds})
 
 
 def _completed(verdict: CaseVerdict) -> bool:

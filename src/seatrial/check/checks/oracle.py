@@ -4,8 +4,9 @@ from collections.abc import Iterable, Mapping
 
 from seatrial.check.cases import ORACLE, Case, CaseVerdict, CheckResult, Subject, case_id
 from seatrial.check.golden import least_accepted
-from seatrial.check.judging import concluded, skipped
-from seatrial.model.check import CheckFinding, CheckId
+from seatrial.check.judging import concluded, finding_of, skipped
+from seatrial.model.base import JsonObject
+from seatrial.model.check import CheckFinding, CheckId, Weight
 from seatrial.scoring.missing_tools import missing_tools
 
 CHECK: CheckId = "V1"
@@ -13,11 +14,6 @@ TITLE = "the task's own solution passes"
 CASE = case_id(CHECK, ORACLE)
 _CLOSE = 1e-9
 _INSTALL = "bring it with the image of the task, or name the image that has it with --image"
-
-
-def expected_reward(subject: Subject) -> float:
-    said = subject.task.config.check.oracle_reward
-    return 1.0 if said is None else said
 
 
 def cases(_: Subject) -> Iterable[Case]:
@@ -34,44 +30,23 @@ def findings(subject: Subject, _: Mapping[str, CaseVerdict]) -> CheckResult:
 
 
 def _judge(subject: Subject, verdict: CaseVerdict) -> CheckFinding | None:
-    wanted, reward = expected_reward(subject), verdict.reward
-    reproduce = subject.reproduce(CASE)
+    said, reward = subject.task.config.check.oracle_reward, verdict.reward
+    wanted = 1.0 if said is None else said
     script = subject.tests.get("test.sh", b"").decode(errors="replace")
     tools = ", ".join(missing_tools([verdict.log.encode()], script, subject.instruction))
     lacks = f"; the verifier did not find {tools}" if tools else ""
     if verdict.outcome == "verifier_error" or reward is None:
-        return CheckFinding(
-            check=CHECK,
-            code="no-verdict",
-            weight="critical",
-            message=f"the verifier gives no verdict on the task's own solution, so it has none for any agent{lacks}",
-            fix=_INSTALL
-            if tools
-            else "run the command below and read what the verifier printed; a reward must be written on every path",
-            reproduce=reproduce,
-            case=CASE,
-        )
+        message = f"the verifier gives no verdict on the task's own solution, so it has none for any agent{lacks}"
+        fix = "run the command below and read what the verifier printed; a reward must be written on every path"
+        return finding_of(CHECK, subject, "no-verdict", "critical", message, _INSTALL if tools else fix, CASE)
     if abs(reward - wanted) <= _CLOSE:
         return None
     if reward > wanted:
-        return CheckFinding(
-            check=CHECK,
-            code="above-expected",
-            weight="minor",
-            message=f"the task's own solution gets {reward:g}, and task.toml says that it is to get {wanted:g}",
-            fix=f"set `oracle_reward = {reward:g}` in [check] of task.toml, or correct the tests",
-            reproduce=reproduce,
-            case=CASE,
-        )
-    return CheckFinding(
-        check=CHECK,
-        code="solution-rejected",
-        weight="critical" if reward < least_accepted(subject.task, subject.pass_threshold) else "major",
-        message=f"the task's own solution gets {reward:g} where {wanted:g} is expected{lacks}",
-        fix=_INSTALL
-        if tools
-        else "correct the solution or the tests; where less is meant, set `oracle_reward` in [check] of task.toml",
-        reproduce=reproduce,
-        case=CASE,
-        evidence={"reward": reward, "expected": wanted},
-    )
+        message = f"the task's own solution gets {reward:g}, and task.toml says that it is to get {wanted:g}"
+        fix = f"set `oracle_reward = {reward:g}` in [check] of task.toml, or correct the tests"
+        return finding_of(CHECK, subject, "above-expected", "minor", message, fix, CASE)
+    weight: Weight = "critical" if reward < least_accepted(subject.task, subject.pass_threshold) else "major"
+    message = f"the task's own solution gets {reward:g} where {wanted:g} is expected{lacks}"
+    fix = "correct the solution or the tests; where less is meant, set `oracle_reward` in [check] of task.toml"
+    evidence: JsonObject = {"reward": reward, "expected": wanted}
+    return finding_of(CHECK, subject, "solution-rejected", weight, message, _INSTALL if tools else fix, CASE, evidence)

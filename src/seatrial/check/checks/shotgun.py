@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from seatrial.check.cases import AcceptedAnswer, Case, CaseVerdict, CheckResult, Subject
 from seatrial.check.chosen import NO_ANSWER, Variant, Variants, chosen_answers, falls, judged, vocabulary
-from seatrial.check.judging import concluded, skipped
+from seatrial.check.judging import concluded, finding_of, skipped
 from seatrial.check.variants import Shot, shots_of, wrong_answer
 from seatrial.model.check import CheckFinding, CheckId
 
@@ -69,14 +69,5 @@ def _falls(variant: Variant, verdicts: Mapping[str, CaseVerdict]) -> bool:
 
 
 def _finding(subject: Subject, answer: AcceptedAnswer, shot: Shot, case: str) -> CheckFinding:
-    return CheckFinding(
-        check=CHECK,
-        code=shot.code,
-        subject=answer.path,
-        weight="major",
-        message=f"{answer.path} is accepted when {shot.what}",
-        fix=_FIX,
-        reproduce=subject.reproduce(case),
-        case=case,
-        evidence={"accepted_reward": answer.reward},
-    )
+    name, message = f"{shot.code}:{answer.path}", f"{answer.path} is accepted when {shot.what}"
+    return finding_of(CHECK, subject, name, "major", message, _FIX, case, {"accepted_reward": answer.reward})

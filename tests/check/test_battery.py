@@ -98,6 +98,28 @@ def test_a_solution_that_is_rejected_for_want_of_a_tool_is_told_with_the_tool(tm
     assert "image" in (found.fix or "")
 
 
+@pytest.mark.parametrize(
+    ("reward", "threshold", "weight"), [(0.0, 1.0, "critical"), (0.9, 1.0, "critical"), (0.6, 0.5, "major")]
+)
+def test_a_solution_that_does_not_pass_is_rejected(tmp_path, reward, threshold, weight):
+    subject = make_subject(make_task(tmp_path))
+    verdict = CaseVerdict("V1/oracle", reward_of(reward), "fail")
+    (found,) = oracle.findings(replace(subject, states={ORACLE: verdict}, pass_threshold=threshold), {}).findings
+    assert (found.code, found.weight) == ("solution-rejected", weight)
+
+
+def test_outputs_at_the_last_step_are_compared_with_no_work_at_that_step(tmp_path):
+    """A share that it gives to everybody is not a reward for an output of junk."""
+
+    def gets(reward: float) -> CaseVerdict:
+        return CaseVerdict("V2", reward_of(reward), "fail")
+
+    subject = make_subject(make_task(tmp_path, toml=f'[output]\npath = "{ANSWER}"\n'))
+    subject = replace(subject, states={UNTOUCHED: gets(0.25)}, trials={UNTOUCHED: gets(0.0)})
+    found = nothing.findings(subject, {"V2/junk": gets(0.25), "V2/empty": gets(0.5)}).findings
+    assert [each.id for each in found] == ["V2/reward-for-nothing:empty"]
+
+
 def test_what_the_author_accepts_counts_for_nothing(tmp_path):
     toml = '[check]\naccept = ["V2/reward-for-nothing:*"]\n'
     task = make_task(tmp_path, toml=toml)

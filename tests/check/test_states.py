@@ -19,7 +19,7 @@ from seatrial.model.job import AgentOptions, JobSpec, TrialOptions
 from seatrial.tasks.layout import digest_folder
 from seatrial.tasks.load import load_task
 from seatrial.trial.spec import Machinery
-from tests.check.worlds import RIGHT, World, fair, ids, make_task
+from tests.check.worlds import RIGHT, World, ids, make_task
 from tests.trial.support import ANSWER, INSTRUCTION, write_task
 
 PLAN = BatteryPlan(checks=tuple(check for check in CHECKS if check.CHECK in ("V1", "V2", "V3")))
@@ -102,16 +102,6 @@ def test_of_a_task_with_steps_whole_trials_are_judged_and_the_last_step(tmp_path
     assert subject.instruction == INSTRUCTION.partition("\n")[2]
     assert subject.trials.keys() == {ORACLE, UNTOUCHED}
     assert {name: verdict.reward for name, verdict in subject.states.items()} == {ORACLE: 1.0, UNTOUCHED: 0.0}
-
-
-def test_outputs_of_the_last_step_are_compared_with_no_work_at_that_step(tmp_path):
-    """A share that the last step gives to everybody is no reward for an output of junk."""
-    solved = {f"steps/{name}/solution/solve.sh": "#!/bin/sh\n" for name in ("one", "two")}
-    files = {**solved, "steps/one/instruction.md": "First.\n", "steps/two/instruction.md": INSTRUCTION}
-    toml = STEPS.replace('name = "one"\n', 'name = "one"\nmin_reward = 1.0\n')
-    root = write_task(tmp_path / "one", toml=toml, files=files, instruction=None)
-    check = World(lambda files: "1" if fair(files) == "1" else "0.25").check(root, tmp_path, PLAN)
-    assert {each for each in ids(check) if each.startswith("V2/")} == {"V2/reward-for-nothing:untouched"}
 
 
 def test_a_solution_that_does_not_reach_the_last_step_is_rejected(tmp_path):

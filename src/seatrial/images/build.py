@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from seatrial.errors import BuildError, UsageError
-from seatrial.images.building.copying import Origin
-from seatrial.images.building.dockerfile import Dockerfile, WordError, expand, parse_dockerfile
 from seatrial.images.building.instructions import Arg, From, Step, read_instructions, read_steps
 from seatrial.images.building.plan import (
     Arguments,
@@ -27,11 +25,12 @@ from seatrial.images.building.plan import (
 from seatrial.images.building.stage import Bases, ResolveBase, Stage, continue_stage
 from seatrial.images.building.step_cache import BuildEvent, BuildJournal, StepCache, StepOutput
 from seatrial.images.building.steps import Workshop, carry_out
-from seatrial.images.building.trees import ContextTree, read_ignore_rules
 from seatrial.images.config import Platform, digest_of, host_platform, parse_platform, write_document
 from seatrial.images.store import Store, StoredImage
 from seatrial.model.events import Observer, unobserved
 from seatrial.sandbox.api import Image, Network, SandboxBackend
+from seatrial.tasks.build_context import ContextTree, Origin, read_ignore_rules
+from seatrial.tasks.dockerfile import Dockerfile, WordError, expand, parse_dockerfile
 
 _MAX_DOCKERFILE = 2**20
 _PUBLIC = Network("public")

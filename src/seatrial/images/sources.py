@@ -14,7 +14,6 @@ from typing import Any
 
 from seatrial.errors import BuildError, HostUnsupportedError, ImageError, ImageFetchError, SandboxError
 from seatrial.images.build import BuildMeans, BuildSpec, Built, build_image
-from seatrial.images.building.dockerfile import WordError
 from seatrial.images.building.plan import images_named_in
 from seatrial.images.building.stage import ResolveBase, host_key
 from seatrial.images.building.step_cache import BuildEvent, StepBegan, StepCache, StepLog, make_key
@@ -31,6 +30,7 @@ from seatrial.sandbox.engine.client import EngineClient
 from seatrial.sandbox.engine.images import DaemonBuildSpec, build, inspect, pull
 from seatrial.sandbox.runs import Scratch
 from seatrial.sandbox.trust import STRAIGHT, WayOut
+from seatrial.tasks.dockerfile import WordError
 from seatrial.tasks.layout import TASK_BOUNDS, digest_folder, walk
 
 SETUP_TIMEOUT_SEC = 1800.0

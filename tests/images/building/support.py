@@ -15,11 +15,12 @@ import pytest
 from seatrial.errors import ImageError
 from seatrial.images.build import BuildMeans, BuildSpec, Built, build_image
 from seatrial.images.building.step_cache import BuildEvent, StepEnded, StepOutput
-from seatrial.images.building.trees import LayerView, walk
+from seatrial.images.building.trees import LayerView
 from seatrial.images.config import ImageDocument, Layers, Platform, host_platform
 from seatrial.images.store import Store, StoredImage, open_store
 from seatrial.sandbox.api import HOST_IMAGE, NO_NETWORK, Image, SandboxSpec
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
+from seatrial.tasks.build_context import walk
 from tests.docker_daemon import busybox_archive, why_no
 from tests.images.support import add, needs_root
 

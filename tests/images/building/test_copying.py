@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from seatrial.images.building.copying import find_owner
-from seatrial.images.building.dockerfile import WordError
 from seatrial.images.building.trees import LayerView
+from seatrial.tasks.dockerfile import WordError
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import pytest
 
 from seatrial.errors import BuildError
-from seatrial.images.building.dockerfile import parse_dockerfile
 from seatrial.images.building.instructions import (
     Arg,
     Assign,
@@ -15,6 +14,7 @@ from seatrial.images.building.instructions import (
     Start,
     read_steps,
 )
+from seatrial.tasks.dockerfile import parse_dockerfile
 
 
 def one(line: str):

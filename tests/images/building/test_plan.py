@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seatrial.errors import BuildError
-from seatrial.images.building.dockerfile import parse_dockerfile
 from seatrial.images.building.plan import images_named_in, named_images
+from seatrial.tasks.dockerfile import parse_dockerfile
 
 
 def names(text):

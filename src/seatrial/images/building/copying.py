@@ -11,38 +11,19 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
-from pathlib import Path
 from typing import IO, BinaryIO, Literal
 
 from seatrial.errors import ImageError, SandboxError
-from seatrial.images.building.dockerfile import WordError
-from seatrial.images.building.trees import (
-    ContextTree,
-    FileTree,
-    FoundFile,
-    IgnoreRules,
-    LayerView,
-    has_wildcards,
-    match,
-    resolve,
-    walk,
-)
+from seatrial.images.building.trees import LayerView
 from seatrial.images.copying import OwnersHere
 from seatrial.images.layers import BROKEN, open_compressed
 from seatrial.sandbox.archives import UNREADABLE, read_tar, safe_parts, write_tar
+from seatrial.tasks.build_context import CopySource, FoundFile, IgnoreRules, resolve, walk
+from seatrial.tasks.dockerfile import WordError
 
 _NEW_FOLDER, _NEW_FILE = 0o755, 0o644
 _NOT_AN_ARCHIVE = (*UNREADABLE, *BROKEN, ImageError, SandboxError)
 Owner = tuple[int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class CopySource:
-    """Something to copy: a path in a tree that no link is in the way of, and the name it has in the Dockerfile."""
-
-    tree: FileTree
-    path: str
-    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,77 +288,3 @@ def _number(text: str) -> int:
     if value > _MAX_ID:
         raise WordError(f"{text} is not a possible number of a user or group")
     return value
-
-
-# Sources: the context, another stage, or another image; and the reason where a file is missing.
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """A place files are copied from; `key` stands for its content, where it is known without looking."""
-
-    tree: FileTree
-    key: str | None
-    context: Path | None = None
-
-
-def find_sources(origin: Origin, words: Sequence[str]) -> list[CopySource]:
-    """What some words of COPY name, in their order. Raises WordError, OSError.
-
-    A pattern that matches nothing is no mistake beside something that is there.
-    """
-    found: list[CopySource] = []
-    for word in words:
-        found += _find(origin, word)
-    if not found and words:
-        raise WordError(f"{' '.join(words)} matches nothing in {_describe_source(origin)}")
-    return found
-
-
-def _find(origin: Origin, word: str) -> list[CopySource]:
-    if has_wildcards(word):
-        try:
-            paths = match(origin.tree, _clean(word))
-        except ValueError as error:
-            raise WordError(str(error)) from None
-        return [_source(origin.tree, path) for path in paths]
-    path = resolve(origin.tree, _clean(word))
-    if origin.tree.look(path) is None:
-        raise WordError(_why_missing(origin, word))
-    return [_source(origin.tree, _clean(word))]
-
-
-def _source(tree: FileTree, path: str) -> CopySource:
-    return CopySource(tree, resolve(tree, path), path.rstrip("/").rpartition("/")[2])
-
-
-def _clean(word: str) -> str:
-    """A path from the root of the origin: `..` leads no further up."""
-    parts: list[str] = []
-    for part in word.split("/"):
-        if part == "..":
-            del parts[-1:]
-        elif part not in ("", "."):
-            parts.append(part)
-    return "/" + "/".join(parts)
-
-
-def _describe_source(origin: Origin) -> str:
-    return f"the build context {origin.context}" if origin.context else "the image it is copied from"
-
-
-def _why_missing(origin: Origin, word: str) -> str:
-    missing = f"{word} is not in {_describe_source(origin)}"
-    if origin.context is None or not isinstance(origin.tree, ContextTree):
-        return missing
-    relative = _clean(word).lstrip("/")
-    if found := origin.tree.look_anyway(relative):
-        if found.is_link and not origin.tree.ignores(relative):
-            return f"{word} is a link to {found.place.readlink()}, and that is not in {_describe_source(origin)}"
-        return f"{word} is left out of the build context by .dockerignore"
-    folder = origin.context.parent
-    if not (folder / "task.toml").exists() or not (folder / relative).exists():
-        return missing
-    inside = relative.removeprefix(f"{origin.context.name}/")
-    advice = f"write {inside!r}" if inside != relative else f"move it to {origin.context.name}/"
-    return f"{missing}, which is the task's {origin.context.name}/ folder; it is in the task folder itself: {advice}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from seatrial.errors import BuildError
-from seatrial.images.building.dockerfile import (
+from seatrial.tasks.dockerfile import (
     FLAGS,
     OR_DOCKER,
     Dockerfile,

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from seatrial.errors import BuildError
-from seatrial.images.building.dockerfile import Dockerfile, Instruction, WordError, expand, parse_dockerfile
 from seatrial.images.building.instructions import Arg, BuildCommand, Copy, From, Healthcheck, Step, read_instructions
 from seatrial.images.config import ImageDocument, Platform, host_platform
 from seatrial.sandbox.api import DEFAULT_PATH
+from seatrial.tasks.dockerfile import Dockerfile, Instruction, WordError, expand, parse_dockerfile
 
 # Stages: which a Dockerfile has, and which of them a build needs.
 

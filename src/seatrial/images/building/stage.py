@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Literal
 
 from seatrial.errors import HostUnsupportedError, UsageError
-from seatrial.images.building.copying import Origin
-from seatrial.images.building.dockerfile import WordError, expand
 from seatrial.images.building.instructions import Assign, Healthcheck, OnBuild, Setting, Start
 from seatrial.images.building.plan import ConfigDraft
 from seatrial.images.building.step_cache import make_key
@@ -19,6 +17,8 @@ from seatrial.images.building.trees import LayerView
 from seatrial.images.config import ImageDocument, Platform, Settings
 from seatrial.images.store import Store, StoredImage, StoredLayer, paths_of
 from seatrial.sandbox.api import Image, ImageConfig
+from seatrial.tasks.build_context import Origin
+from seatrial.tasks.dockerfile import WordError, expand
 
 Noted = Assign | Start | Setting | Healthcheck | OnBuild
 """Instructions that change nothing but the configuration, WORKDIR excepted."""

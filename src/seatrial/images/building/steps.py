@@ -16,23 +16,22 @@ from seatrial.concurrency import finish
 from seatrial.errors import ImageError
 from seatrial.images.building.copying import (
     CopyPlan,
-    Origin,
     find_owner,
-    find_sources,
     write_copy_layer,
     write_folder_layer,
 )
-from seatrial.images.building.dockerfile import OR_DOCKER, WordError, expand
 from seatrial.images.building.instructions import Copy, Run, Setting, refuse_remote
 from seatrial.images.building.stage import Noted, Stage
 from seatrial.images.building.step_cache import BuildEvent, How, StepCache, StepLog
-from seatrial.images.building.trees import IgnoreRules, LayerView, digest_sources, resolve
+from seatrial.images.building.trees import LayerView, digest_sources
 from seatrial.images.locks import remove_trees
 from seatrial.images.store import Store, StoredLayer
 from seatrial.model.events import Observer
 from seatrial.sandbox.api import NO_NETWORK, ExecSpec, Image, Network, SandboxBackend, SandboxSpec, open_sandbox
 from seatrial.sandbox.archives import add_file, closing, folder_member, open_folder
 from seatrial.sandbox.trust import ca_variables
+from seatrial.tasks.build_context import IgnoreRules, Origin, find_sources, resolve
+from seatrial.tasks.dockerfile import OR_DOCKER, WordError, expand
 
 # RUN: a command in a sandbox on the layers so far. What it changed is a new layer.
 

@@ -5,7 +5,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from seatrial.errors import BuildError
-from seatrial.images.building.dockerfile import (
+from seatrial.images.building.instructions import BuildCommand, Run, read_steps
+from seatrial.tasks.dockerfile import (
     WordError,
     expand,
     parse_dockerfile,
@@ -14,7 +15,6 @@ from seatrial.images.building.dockerfile import (
     split_raw,
     unquote,
 )
-from seatrial.images.building.instructions import BuildCommand, Run, read_steps
 
 KEYWORDS = st.sampled_from(
     "FROM RUN COPY ADD ENV ARG WORKDIR USER SHELL CMD LABEL EXPOSE VOLUME HEALTHCHECK ONBUILD".split()

@@ -1,6 +1,6 @@
 """The text of a Dockerfile as instructions: words and their variables, joined lines, flags and here-documents.
 
-Each instruction knows the line it starts on. What they mean is in `instructions.py`.
+Each instruction knows the line it starts on. What they mean is up to `images`, which builds with them.
 """
 
 import json

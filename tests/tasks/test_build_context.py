@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seatrial.errors import BuildError
-from seatrial.images.building.trees import IgnoreRules, read_ignore_rules
+from seatrial.tasks.build_context import IgnoreRules, read_ignore_rules
 
 
 @pytest.mark.parametrize(

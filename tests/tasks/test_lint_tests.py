@@ -5,7 +5,8 @@ import os
 import pytest
 
 from seatrial.tasks.lint import lint
-from seatrial.tasks.lint_tests import missing_in_image, read_unit
+from seatrial.tasks.lint_image import missing_in_image
+from seatrial.tasks.lint_tests import read_unit
 from seatrial.tasks.load import load_task
 
 OK = "#!/bin/sh\necho 1 > /logs/verifier/reward.txt\n"

@@ -390,4 +390,6 @@ def _why_missing(origin: Origin, word: str) -> str:
         return missing
     inside = relative.removeprefix(f"{origin.context.name}/")
     advice = f"write {inside!r}" if inside != relative else f"move it to {origin.context.name}/"
+    if relative.partition("/")[0] in ("tests", "solution"):
+        advice = "leave it out, since agents see what is in their image"
     return f"{missing}, which is the task's {origin.context.name}/ folder; it is in the task folder itself: {advice}"

@@ -6,6 +6,7 @@ Loading reports what task.toml gets wrong; the checks here look at how configura
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
 from itertools import chain
@@ -14,6 +15,7 @@ from pathlib import PurePosixPath
 from seatrial.model.loaded_task import Problem, Task
 from seatrial.tasks.instruction import strip_canary
 from seatrial.tasks.layout import TaskFiles, read_file, read_text
+from seatrial.tasks.lint_image import missing_sources
 from seatrial.tasks.lint_tests import (
     MAX_SCRIPT_BYTES,
     SCRIPT_SUFFIXES,
@@ -57,14 +59,31 @@ def _units(task: Task) -> list[Unit]:
 
 def _dockerfile(task: Task) -> str | None:
     """The Dockerfile of the image that the verifiers run in; None where it is another image or a verifier's own."""
+    return None if _is_separate(task) else _built(task, task.layout.dockerfile)
+
+
+def _is_separate(task: Task) -> bool:
     phases = [task.config.verifier, *(step.verifier for step in task.config.steps)]
-    named = task.config.environment.docker_image or task.layout.compose_file
-    if task.layout.dockerfile is None or named or any(phase.environment_mode == "separate" for phase in phases):
+    return any(phase.environment_mode == "separate" for phase in phases)
+
+
+def _built(task: Task, dockerfile: str | None) -> str | None:
+    """The text of a Dockerfile that an image of the task is built from; None where it is named or put together."""
+    if dockerfile is None or task.config.environment.docker_image or task.layout.compose_file:
         return None
-    try:
-        return read_text(task.root / task.layout.dockerfile, _MAX_DOCKERFILE_BYTES)
-    except ValueError:
-        return None
+    with suppress(ValueError):
+        return read_text(task.root / dockerfile, _MAX_DOCKERFILE_BYTES)
+    return None
+
+
+def _missing_sources(task: Task, _: Mapping[str, str]) -> Iterator[Problem]:
+    layouts = [task.layout, *(step.layout for step in task.steps)] if _is_separate(task) else []
+    for file in dict.fromkeys([task.layout.dockerfile, *(layout.verifier_dockerfile for layout in layouts)]):
+        if file is None or (text := _built(task, file)) is None:
+            continue
+        for line, why in missing_sources(task.root / file, text):
+            fix = "put it there, or copy something else: where a source is missing no image can be built"
+            yield new_problem("missing-source", "warning", file, f"line {line}: {why}", fix)
 
 
 def _empty_instruction(task: Task, _: Mapping[str, str]) -> Iterator[Problem]:
@@ -167,6 +186,7 @@ CHECKS: tuple[Check, ...] = (
     _empty_instruction,
     _unset_variables,
     _no_image,
+    _missing_sources,
     _no_solution,
     _bad_schema,
     _uncertain_output,

@@ -1,0 +1,473 @@
+"""A shell script as its simple commands in the order of the text, each with what becomes of its exit status.
+
+It reads what authors of tests write (lists, pipelines, compound commands, functions, here-documents, substitutions) and
+executes nothing. A text that is no script gives some commands or none; nothing raises.
+"""
+
+import posixpath
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+_OPERATOR = re.compile(r"\|\||&&|;;&?|;&|\|&|&>>|\d*(?:>>|>\||>&|&>|<&|<>|>|<)|&>|[;&|()\n]")
+_HEREDOC = re.compile(r"\d*<<(-?)[ \t]*(['\"\\]?)([\w.-]+)['\"]?")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
+_VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
+_QUOTED = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|\\(.)", re.DOTALL)
+_BLANK = " \t\r"
+_ENDS_WORD = frozenset(" \t\r\n;&|()<>")
+_CONDITION = frozenset({"if", "elif", "while", "until"})
+_WRAPPERS = frozenset({"sudo", "exec", "nohup", "env", "command", "builtin", "nice", "stdbuf", "xvfb-run", "setsid"})
+_SHELLS = frozenset({"sh", "bash", "dash", "zsh"})
+_MAX_NESTED = 20
+_MAX_COMMANDS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A word as it is written, an operator, or a redirection with its target, which is a here-document's text."""
+
+    text: str
+    line: int
+    kind: str = "word"
+    target: str = ""
+
+
+@dataclass(slots=True)
+class Command:
+    """A simple command: its words without quotes and without assignments in front of them."""
+
+    words: tuple[str, ...]
+    line: int
+    assigned: dict[str, str] = field(default_factory=dict)
+    redirects: tuple[tuple[str, str], ...] = ()
+    """Operators and targets; of a here-document, `<<` and its text."""
+    depth: int = 0
+    """In how many compound commands it lies, functions included."""
+    status: str = "plain"
+    """`tested` where something decides by its exit status, `ignored` before `|| true`, `lost` in a substitution."""
+    piped: bool = False
+    """Whether another command of the pipeline follows, and its own exit status counts with `pipefail` only."""
+    captured: bool = False
+    """Whether its output is the value of something."""
+    function: str = ""
+
+    @property
+    def program(self) -> str:
+        """The name of what is run."""
+        return posixpath.basename(self.arguments[0]) if self.arguments else ""
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The words from the name of the program on, without `sudo`, `timeout 60` and the like."""
+        words = self.words
+        while words and (posixpath.basename(words[0]) in _WRAPPERS or words[0] == "timeout"):
+            is_timed = words[0] == "timeout"
+            words = words[1:]
+            while words and (words[0].startswith("-") or _ASSIGNMENT.match(words[0])):
+                words = words[1:]
+            words = words[1:] if is_timed else words
+        return words
+
+
+def read_script(text: str) -> list[Command]:
+    """The commands that a script carries out, those of a function where it is called."""
+    reader = _Reader([], 0)
+    with suppress(RecursionError):  # quotes within brackets within quotes, thousands deep
+        reader = _Reader(list(_tokens(text.replace("\r\n", "\n"))), 0)
+        reader.read_list(0, "")
+    commands = list(islice(_called(reader.commands, reader.functions, ()), _MAX_COMMANDS))
+    values: dict[str, str] = {}
+    for command in commands:
+        values |= {name: _fill(value, values) for name, value in command.assigned.items()}
+        command.words = tuple(_fill(word, values) for word in command.words)
+        command.redirects = tuple((operator, _fill(target, values)) for operator, target in command.redirects)
+    return commands
+
+
+def _called(commands: list[Command], functions: dict[str, list[Command]], within: tuple[str, ...]) -> Iterator[Command]:
+    """The commands with the bodies of functions in the place of their calls."""
+    for command in commands:
+        body = functions.get(command.program) if command.program not in within else None
+        if command.function and not within:
+            continue
+        if body is None or len(within) > _MAX_NESTED:
+            yield replace(command, assigned=dict(command.assigned))
+            continue
+        for inner in _called(body, functions, (*within, command.program)):
+            inner.depth += command.depth
+            inner.piped = inner.piped or command.piped
+            inner.captured = inner.captured or command.captured
+            inner.status = inner.status if command.status == "plain" else command.status
+            yield inner
+
+
+def _fill(text: str, values: dict[str, str]) -> str:
+    """A word with the variables that are known."""
+    if "$" not in text:
+        return text
+    return _VARIABLE.sub(lambda found: values.get(found[1] or found[2], found[0])[:1000], text)
+
+
+def unquote(word: str) -> str:
+    """A word without its quotes."""
+    if not {"'", '"', "\\"} & set(word):
+        return word
+    return _QUOTED.sub(lambda found: found[1] or found[2] or found[3] or "", word)
+
+
+# Tokens.
+
+
+def _tokens(text: str, line: int = 1) -> Iterator[Token]:
+    position, behind = 0, 0
+    """`behind` is where the line ends that is being read, with its here-documents."""
+    while position < len(text):
+        letter = text[position]
+        if letter in _BLANK or text.startswith("\\\n", position):
+            line += letter == "\\"
+            position += 2 if letter == "\\" else 1
+        elif letter == "#":
+            position = _index(text, "\n", position)
+        elif found := _HEREDOC.match(text, position) if not text.startswith("<<<", position) else None:
+            position = found.end()
+            body, behind = _document(text, behind or _index(text, "\n", position) + 1, found[3], strip=bool(found[1]))
+            yield Token("<<", line, "redirect", body)
+        elif found := _OPERATOR.match(text, position):
+            position = found.end()
+            token, position, line = _operator(text, found[0], position, line)
+            yield token
+            if token.text == "\n" and behind:
+                line += text.count("\n", position, behind)
+                position, behind = max(position, behind), 0
+        else:
+            end = _word_end(text, position)
+            yield Token(text[position:end], line)
+            line += text.count("\n", position, end)
+            position = end
+
+
+def _operator(text: str, operator: str, position: int, line: int) -> tuple[Token, int, int]:
+    if "<" not in operator and ">" not in operator:
+        return Token(operator, line, "operator"), position, line + (operator == "\n")
+    if text.startswith("<<", position):  # `<<<`
+        position += 2
+    while position < len(text) and text[position] in _BLANK:
+        position += 1
+    end = _word_end(text, position)
+    token = Token(operator, line, "redirect", unquote(text[position:end]))
+    return token, end, line + text.count("\n", position, end)
+
+
+def _document(text: str, position: int, name: str, *, strip: bool) -> tuple[str, int]:
+    start = position
+    while position < len(text):
+        end = _index(text, "\n", position)
+        line = text[position:end]
+        if (line.lstrip("\t") if strip else line) == name:
+            return text[start:position], end + 1
+        position = end + 1
+    return text[start:], len(text)
+
+
+def _index(text: str, mark: str, position: int) -> int:
+    found = text.find(mark, position)
+    return len(text) if found < 0 else found
+
+
+def _word_end(text: str, position: int) -> int:
+    start = position
+    while position < len(text):
+        letter = text[position]
+        if letter == "\\":
+            position += 2
+        elif letter in "'\"`":
+            position = _quote_end(text, position)
+        elif letter == "$" and text[position + 1 : position + 2] in ("(", "{"):
+            position = _bracket_end(text, position + 1)
+        elif letter == "(" and position > start and text[position - 1] == "=":  # a list as a value
+            position = _bracket_end(text, position)
+        elif letter in _ENDS_WORD:
+            break
+        else:
+            position += 1
+    return max(min(position, len(text)), start + 1)
+
+
+def _quote_end(text: str, position: int) -> int:
+    """The index behind the quote that ends what begins at a position."""
+    quote = text[position]
+    position += 1
+    while position < len(text) and text[position] != quote:
+        if text[position] == "\\" and quote != "'":
+            position += 2
+        elif quote == '"' and text.startswith("$(", position):
+            position = _bracket_end(text, position + 1)
+        else:
+            position += 1
+    return position + 1
+
+
+def _bracket_end(text: str, position: int) -> int:
+    """The index behind the bracket that closes the one at a position."""
+    opening, closing = text[position], ")" if text[position] == "(" else "}"
+    depth = 0
+    while position < len(text):
+        letter = text[position]
+        if letter == "\\":
+            position += 2
+            continue
+        if letter in "'\"" and not (letter == "'" and opening == "{"):
+            position = _quote_end(text, position)
+            continue
+        depth += (letter == opening) - (letter == closing)
+        position += 1
+        if depth == 0:
+            break
+    return position
+
+
+# Commands.
+
+
+class _Reader:
+    """Goes through the tokens once."""
+
+    def __init__(self, tokens: list[Token], nested: int) -> None:
+        self._tokens = tokens
+        self._nested = nested
+        self._next = 0
+        self.commands: list[Command] = []
+        self.functions: dict[str, list[Command]] = {}
+
+    def _peek(self) -> Token | None:
+        return self._tokens[self._next] if self._next < len(self._tokens) else None
+
+    def _take(self, *texts: str) -> bool:
+        token = self._peek()
+        if token is None or token.text not in texts:
+            return False
+        self._next += 1
+        return True
+
+    def read_list(self, depth: int, function: str, *ends: str) -> None:
+        """Read up to one of some words, or to the end."""
+        while (token := self._peek()) is not None and len(self.commands) < _MAX_COMMANDS:
+            if token.text in ends:
+                return
+            if token.kind != "word" and token.text != "(":
+                self._next += 1
+                continue
+            self._and_or(depth, function)
+
+    def _and_or(self, depth: int, function: str) -> None:
+        """Commands joined by `&&` and `||`: the exit status of all but the last decides what comes next."""
+        links: list[tuple[int, str]] = []
+        start = len(self.commands)
+        while True:
+            self._pipeline(depth, function)
+            token = self._peek()
+            operator = token.text if token and token.text in ("&&", "||") else ""
+            links.append((len(self.commands), operator))
+            if not operator:
+                break
+            self._next += 1
+            while self._take("\n"):
+                pass
+        for index, (end, operator) in enumerate(links[:-1]):
+            ignored = operator == "||" and self._is_nothing(links[index][0], links[index + 1][0])
+            status = "ignored" if ignored else "tested"
+            for command in self.commands[start:end]:
+                if command.status == "plain":
+                    command.status = status
+            start = end
+
+    def _is_nothing(self, start: int, end: int) -> bool:
+        return end - start == 1 and self.commands[start].words in (("true",), (":",))
+
+    def _pipeline(self, depth: int, function: str) -> None:
+        negated = False
+        while self._take("!", "time"):
+            negated = True
+        start = len(self.commands)
+        while True:
+            before = len(self.commands)
+            self._command(depth, function)
+            if not self._take("|", "|&"):
+                break
+            while self._take("\n"):
+                pass
+            for command in self.commands[before:]:
+                command.piped = True
+        if negated:
+            self._mark(start, "tested")
+
+    def _mark(self, start: int, status: str) -> None:
+        for command in self.commands[start:]:
+            command.status = status if command.status == "plain" else command.status
+
+    def _command(self, depth: int, function: str) -> None:
+        token = self._peek()
+        if token is None or self._nested > _MAX_NESTED:
+            self._next = len(self._tokens)
+            return
+        self._nested += 1
+        if token.text in _CONDITION:
+            self._condition(depth, function)
+        elif token.text in ("for", "select"):
+            self._skip_to("do", "{")
+            self._body(depth + 1, function, "done", "}")
+        elif token.text == "case":
+            self._case(depth, function)
+        elif token.text == "{" or (token.text == "(" and token.kind == "operator"):
+            self._next += 1
+            self._body(depth + (token.text == "("), function, "}" if token.text == "{" else ")")
+        elif name := self._function_name():
+            self._function(name)
+        else:
+            self._simple(depth, function)
+        self._nested -= 1
+
+    def _body(self, depth: int, function: str, *ends: str) -> None:
+        start = len(self.commands)
+        self.read_list(depth, function, *ends)
+        self._take(*ends)
+        redirects = self._redirects()
+        for command in self.commands[start:]:
+            command.redirects += redirects
+
+    def _redirects(self) -> tuple[tuple[str, str], ...]:
+        found: list[tuple[str, str]] = []
+        while (token := self._peek()) is not None and token.kind == "redirect":
+            found.append((token.text, token.target))
+            self._next += 1
+        return tuple(found)
+
+    def _condition(self, depth: int, function: str) -> None:
+        """`if`, `while` and `until` with all that belongs to them."""
+        is_loop = self._take("while", "until")
+        if not is_loop:
+            self._next += 1
+        while True:
+            start = len(self.commands)
+            self.read_list(depth, function, "then", "do", "fi", "done")
+            self._mark(start, "tested")
+            self._next += 1
+            start = len(self.commands)
+            self._body(depth + 1, function, "elif", "else", "fi", "done")
+            last = self._tokens[min(self._next, len(self._tokens)) - 1].text
+            if last == "else":
+                self._body(depth + 1, function, "fi")
+            if last != "elif" or self._peek() is None:
+                return
+
+    def _case(self, depth: int, function: str) -> None:
+        self._skip_to("in")
+        while (token := self._peek()) is not None:
+            if self._take("esac"):
+                return
+            if token.text in ("\n", ";;"):
+                self._next += 1
+                continue
+            self._skip_to(")")
+            self.read_list(depth + 1, function, ";;", ";&", ";;&", "esac")
+
+    def _skip_to(self, *texts: str) -> None:
+        while (token := self._peek()) is not None:
+            self._next += 1
+            if token.text in texts:
+                return
+
+    def _function_name(self) -> str:
+        """The name of a function whose definition begins here; what follows is its body then."""
+        texts = [token.text for token in self._tokens[self._next : self._next + 5]]
+        if texts[:1] == ["function"] and len(texts) > 2:
+            self._next += 2
+            name = texts[1]
+            self._take("(")
+            self._take(")")
+        elif texts[1:3] == ["(", ")"]:
+            self._next += 3
+            name = texts[0]
+        else:
+            return ""
+        while self._take("\n"):
+            pass
+        return name
+
+    def _function(self, name: str) -> None:
+        inside = _Reader(self._tokens, self._nested)
+        inside._next = self._next
+        inside._command(1, name)
+        self._next = inside._next
+        self.functions[name] = inside.commands
+        self.functions |= inside.functions
+
+    def _simple(self, depth: int, function: str) -> None:
+        words: list[Token] = []
+        redirects: list[tuple[str, str]] = []
+        while (token := self._peek()) is not None:
+            is_test = bool(words) and words[0].text == "[["
+            if token.kind == "redirect" and not is_test:
+                redirects.append((token.text, token.target))
+            elif token.kind == "word" or (is_test and token.text != "\n"):
+                words.append(token)
+            else:
+                break
+            self._next += 1
+            if is_test and token.text == "]]":
+                is_test = False
+                break
+        if not words and not redirects:
+            self._next += 1  # an operator that stands where no command can begin
+            return
+        line = words[0].line if words else 0
+        command = Command((), line, redirects=tuple(redirects), depth=depth, function=function)
+        self._divide(command, words)
+        self._add_substitutions(command, words)
+        self.commands.append(command)
+        self._add_nested(command)
+
+    def _divide(self, command: Command, words: list[Token]) -> None:
+        first = 0
+        while first < len(words) and (found := _ASSIGNMENT.match(words[first].text)):
+            command.assigned[found[0].rstrip("+=")] = unquote(words[first].text[found.end() :])
+            first += 1
+        command.words = tuple(unquote(word.text) for word in words[first:])
+        if command.words[:1] in (("export",), ("local",), ("readonly",), ("declare",)):
+            for word in command.words[1:]:
+                name, equals, value = word.partition("=")
+                if equals:
+                    command.assigned[name] = value
+
+    def _add_substitutions(self, command: Command, words: list[Token]) -> None:
+        """What is run within `$(…)`; its exit status is that of an assignment, and lost elsewhere."""
+        for word in words:
+            position = word.text.find("$(")
+            while position >= 0 and not word.text.startswith("'"):
+                end = _bracket_end(word.text, position + 1)
+                if not word.text.startswith("$((", position):
+                    self._nest(word.text[position + 2 : end - 1], command, "lost" if command.words else "plain")
+                position = word.text.find("$(", end)
+
+    def _add_nested(self, command: Command) -> None:
+        """The script that `bash -c` is given."""
+        words = command.arguments
+        flags = [index for index, word in enumerate(words[:-1]) if word.startswith("-") and word.endswith("c")]
+        if command.program in _SHELLS and flags:
+            self.commands.remove(command)
+            start = len(self.commands)
+            self._nest(words[flags[0] + 1], command, "plain")
+            for inner in self.commands[start:]:
+                inner.redirects += command.redirects
+                inner.captured = command.captured
+
+    def _nest(self, text: str, command: Command, status: str) -> None:
+        inside = _Reader(list(_tokens(text, command.line)), self._nested)
+        inside.read_list(command.depth, command.function)
+        for inner in inside.commands:
+            inner.captured = inner.captured or not command.words or status == "lost"
+            inner.status = inner.status if status == "plain" else status
+        self.commands += inside.commands

@@ -67,7 +67,7 @@ _OBSCURE = re.compile(
 
 # By what words a tool may be brought along; its own name always is one.
 _BROUGHT_BY = {
-    "pytest": r"pytest|tox|nox",
+    "pytest": r"(?:python3-)?pytest|tox|nox",
     "uv": r"uvx?|astral",
     "uvx": r"uvx?|astral",
     "python": r"python-is-python3|python2\S*|python|pyenv|uv|ln|update-alternatives|alias",

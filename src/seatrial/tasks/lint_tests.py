@@ -26,6 +26,7 @@ _NAMED = 3
 _LOGS_DIR = "/logs/verifier"
 _REWARD_NAMES = ("reward.json", "reward.txt")
 _FILE_NAME = re.compile(r"[\w-]+\.(?:json|jsn|txt|text)\b", re.IGNORECASE)
+_REWARD_PATH = re.compile(r"(?<![\w.$}/)~-])/(?:[\w.-]+/)*reward\.(?:json|txt)\b")
 _PATH = re.compile(r"(?<![\w/.])/[\w.@%+~/-]+\.\w+")
 
 
@@ -51,7 +52,9 @@ class Unit:
         """The test script as its commands; None where it is missing or for another shell."""
         script = self.layout.test_script
         is_asked = self.output.source in ("declared", "inferred")
-        return Verifier.read(script, self.scripts, self.output.path if is_asked else None) if script else None
+        if script is None or script.endswith(".bat"):
+            return None
+        return Verifier.read(script, self.scripts, self.output.path if is_asked else None)
 
     @property
     def own(self) -> dict[str, str]:
@@ -98,11 +101,22 @@ def _reward_near_miss(unit: Unit) -> Iterator[Problem]:
     for path, text in unit.own.items():
         for name in sorted(set(_FILE_NAME.findall(text)) - right):
             meant = difflib.get_close_matches(name.lower(), _REWARD_NAMES, n=1, cutoff=0.88)
-            if meant:
+            if meant and not (spoken and f"{_LOGS_DIR}/{name}" not in text):  # else the tests may well mean it
                 # Only a file that is certainly written where the reward belongs is certainly a mistake.
                 severity: Severity = "error" if not spoken and f"{_LOGS_DIR}/{name}" in text else "warning"
                 message = f"names {name}, which is never read"
                 yield new_problem("reward-near-miss", severity, path, message, f"call it {meant[0]}")
+
+
+def _reward_elsewhere(unit: Unit) -> Iterator[Problem]:
+    """A reward that lies where nothing reads it, and none where one would be read."""
+    folders = (_LOGS_DIR, posixpath.dirname(unit.config.verifier.reward_path))
+    if any(folder in text for text in unit.scripts.values() for folder in folders):
+        return
+    for path, text in unit.own.items():
+        for found in sorted(set(_REWARD_PATH.findall(text))):
+            message = f"names {found}, which is never read"
+            yield new_problem("reward-near-miss", "warning", path, message, f"write the reward below {_LOGS_DIR}/")
 
 
 def names_reward(scripts: Iterable[str], config: TaskConfig) -> bool:
@@ -122,7 +136,8 @@ def _no_reward_written(unit: Unit) -> Iterator[Problem]:
 def _output_path_differs(unit: Unit) -> Iterator[Problem]:
     expected = unit.output.path
     everything = "\n".join(unit.own.values())
-    if expected is None or not everything or posixpath.basename(expected) in everything:
+    is_known = unit.output.source in ("declared", "inferred") and unit.output.format is not None
+    if expected is None or not is_known or not everything or posixpath.basename(expected) in everything:
         return
     folder = posixpath.dirname(expected)
     read = {path for path in _PATH.findall(everything) if posixpath.dirname(path) == folder or _alike(path, expected)}
@@ -196,6 +211,7 @@ def has_crlf_interpreter(script: str) -> bool:
 TESTS_CHECKS: tuple[Callable[[Unit], Iterator[Problem]], ...] = (
     _missing_test_script,
     _reward_near_miss,
+    _reward_elsewhere,
     _no_reward_written,
     _output_path_differs,
     _swallowed_errors,

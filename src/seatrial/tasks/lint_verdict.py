@@ -233,7 +233,7 @@ def _leaves_report(command: Command, verifier: Verifier) -> bool:
 # Python.
 
 
-_SILENT = re.compile(r"\bexcept\b[^\n]*:[ \t]*(?:#[^\n]*)?\n?\s*(?:pass|continue|\.\.\.)")
+_SILENT = re.compile(r"""\bexcept\b[^\n]*:(?:\s|#[^\n]*\n|"[^"\n]*"|'[^'\n]*')*(?:pass|continue|\.\.\.)""")
 
 
 def caught_assertions(text: str) -> Iterator[int]:

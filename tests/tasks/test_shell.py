@@ -1,0 +1,116 @@
+"""Scripts as commands: their words, their order, and what becomes of their exit status."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seatrial.tasks.shell import Command, read_script
+
+
+def commands(text: str) -> list[str]:
+    return [" ".join(command.words) for command in read_script(text) if command.words]
+
+
+def of(text: str, word: str) -> Command:
+    """The command that begins with a word."""
+    return next(command for command in read_script(text) if command.words[:1] == (word,))
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("a b; c\nd & e", ["a b", "c", "d", "e"]),
+        ("a \\\n  b", ["a b"]),
+        ("a # b\n# c\nd#e", ["a", "d#e"]),
+        ("a 'b  c' \"d e\" f\\ g", ["a b  c d e f g"]),
+        ("if a; then b; elif c; then d; else e; fi; f", list("abcdef")),
+        ("while a; do b; done; for x in 1 2; do c; done; until d; do e; done", list("abcde")),
+        ("case $x in a|b) c;; *) d ;; esac; e", list("cde")),
+        ("{ a; b; }; (c; d)", list("abcd")),
+        ("[[ -f a && ! -f b ]] && c", ["[[ -f a && ! -f b ]]", "c"]),
+        ("a <<EOF\nb\nEOF\nc", ["a", "c"]),
+        ("a <<'X' | b <<-Y\nx\nX\n\ty\n\tY\nc", ["a", "b", "c"]),
+        ("A=1 B=2 a b", ["a b"]),
+        ("bash -c 'a; b'; sh x.sh", ["a", "b", "sh x.sh"]),
+        ("f() { a; }\nfunction g { b; }\nf; c; g", list("acb")),
+        ("f() { a; f; }\nf", ["a", "f"]),
+        ("D=/x; a $D/y ${D}z $E", ["a /x/y /xz $E"]),
+        ("a\r\nb\r\n", ["a", "b"]),
+        ("", []),
+    ],
+)
+def test_the_words_of_a_script(text, found):
+    assert commands(text) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ("x", "plain"),
+        ("x; a", "plain"),
+        ("a && x", "plain"),
+        ("x && a", "tested"),
+        ("x || a", "tested"),
+        ("x || true", "ignored"),
+        ("{ x; a; } || :", "ignored"),
+        ("! x", "tested"),
+        ("if x; then a; fi", "tested"),
+        ("if a; then x; fi", "plain"),
+        ("while x; do a; done", "tested"),
+        ("if (x); then a; fi", "tested"),
+        ("f() { x; }; if f; then a; fi", "tested"),
+        ("f() { x; }; f", "plain"),
+        ("v=$(x)", "plain"),
+        ("echo $(x)", "lost"),
+        ("export v=$(x)", "lost"),
+    ],
+)
+def test_what_becomes_of_an_exit_status(text, status):
+    assert of(text, "x").status == status
+
+
+def test_where_a_command_stands():
+    text = "a\nif b; then\n  x > /o 2>&1 | y\nfi\nv=$(z)"
+    inner = of(text, "x")
+    assert (inner.line, inner.depth, inner.piped, inner.captured) == (3, 1, True, False)
+    assert inner.redirects == ((">", "/o"), ("2>&", "1"))
+    assert (of(text, "y").piped, of(text, "z").captured, of(text, "z").line) == (False, True, 5)
+
+
+def test_a_here_document_is_part_of_its_command():
+    first, second = read_script("a <<EOF > /o\nb\nc\nEOF\nd")
+    assert (first.redirects, second.line) == ((("<<", "b\nc\n"), (">", "/o")), 5)
+
+
+@pytest.mark.parametrize(
+    "text", ["/usr/bin/x y", "sudo -E x", "timeout -k5 60 x", "timeout 60 x", "env A=1 x", "A=1 nohup x"]
+)
+def test_what_is_run(text):
+    (command,) = read_script(text)
+    assert command.program == "x"
+
+
+DEEP = ["(" * 5000, "$(" * 3000, '"$(' * 4000, "if " * 4000, '"' * 5001, "case x in " * 3000, "<<E " * 3000]
+DEEP.append("".join(f"f{n}() {{ f{n + 1}; f{n + 1}; }}\n" for n in range(40)) + "f0\n")
+
+
+@pytest.mark.parametrize("text", DEEP, ids=range(len(DEEP)))
+def test_nothing_is_too_deep(text):
+    assert len(read_script(text)) <= 20_000
+
+
+PARTS = st.sampled_from(
+    r"""if then else fi while do done case esac in ) ( { } ; ;; & && || | ! [[ ]] " ' ` $( ${ \ < > << <<- EOF # x= $x
+    f() function true pytest""".split()
+)
+
+
+@given(
+    st.lists(PARTS, max_size=40).map(" ".join)
+    | st.lists(PARTS, max_size=40).map("\n".join)
+    | st.lists(PARTS, max_size=40).map("".join)
+    | st.text()
+)
+def test_no_text_makes_it_fail(text):
+    for command in read_script(text):
+        assert isinstance(command.program, str)

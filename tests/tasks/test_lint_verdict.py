@@ -159,15 +159,15 @@ def test_assertions_that_are_caught_are_found(handler, line):
     assert caught("x = f()", "assert x", handler=handler) == [line]
 
 
-@pytest.mark.parametrize("last", ["if x:\n        assert x", "pytest.fail()", "self.assertEqual(1, x)"])
+@pytest.mark.parametrize("last", ["if x:\n        assert x", "assert False", "pytest.fail()", "self.assertEqual(1, x)"])
 def test_any_assertion_counts(last):
     assert len(caught("x = f()", last)) == 1
 
 
 @pytest.mark.parametrize(
     "body",
-    [["f()"], ["assert f()", "done = True"], ["assert f()", "note(1)"], ["n += 1"]],
-    ids=["clean up", "a flag", "a call", "parsing"],
+    [["f()"], ["assert f()", "done = True"], ["assert f()", "note(1)"], ["n += 1"], ["assert True, 'here'"]],
+    ids=["clean up", "a flag", "a call", "parsing", "an assertion that always holds"],
 )
 def test_errors_that_are_no_verdict_are_fine(body):
     assert caught(*body) == []

@@ -105,12 +105,7 @@ PARTS = st.sampled_from(
 )
 
 
-@given(
-    st.lists(PARTS, max_size=40).map(" ".join)
-    | st.lists(PARTS, max_size=40).map("\n".join)
-    | st.lists(PARTS, max_size=40).map("".join)
-    | st.text()
-)
+@given(st.builds(str.join, st.sampled_from(["", " ", "\n"]), st.lists(PARTS, max_size=40)) | st.text())
 def test_no_text_makes_it_fail(text):
     for command in read_script(text):
         assert isinstance(command.program, str)

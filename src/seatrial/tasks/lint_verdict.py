@@ -274,4 +274,4 @@ def _ends_in_assertion(body: Sequence[ast.stmt]) -> bool:
     if isinstance(last, ast.Expr) and isinstance(last.value, ast.Call):
         called = ast.unparse(last.value.func)
         return called == "pytest.fail" or called.startswith("self.assert") or called == "self.fail"
-    return isinstance(last, ast.Assert)
+    return isinstance(last, ast.Assert) and not (isinstance(last.test, ast.Constant) and last.test.value)

@@ -35,7 +35,7 @@ def test_a_verifier_that_says_nothing_of_nothing(bench: Bench, tmp_path: Path) -
     assert [each.id for each in result.findings] == ["V10/no-verdict:untouched"]
     assert (result.outcome.status, finding.weight) == ("failed", "major")
     assert "writes no reward (exit status 2)" in finding.message
-    assert "`set -e` can end the script" in (finding.fix or "")
+    assert "`set -e` ends the script" in (finding.fix or "")
 
 
 def test_an_honest_verifier(bench: Bench, tmp_path: Path) -> None:

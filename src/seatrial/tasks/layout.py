@@ -154,6 +154,19 @@ def _shown(size: int) -> str:
     return f"{size / 2**30:,.1f} GiB" if size >= 2**30 else f"{size / 2**20:,.1f} MiB"
 
 
+def files_below(root: Path, folders: Iterable[str]) -> list[str]:
+    """The files in some folders of a task, sorted; links that lead out of the task are left out, linked folders too."""
+    home = os.path.realpath(root)
+    found: list[str] = []
+    for folder in folders:
+        place = f"{home}/{folder}"
+        if os.path.realpath(place) == place and Path(place).is_dir():
+            regular, links, _, _ = walk(place)
+            found += [f"{folder}/{path}" for path in regular]
+            found += [path for link in links if _stays_inside(home, path := f"{folder}/{link}")]
+    return sorted(found)
+
+
 def _stays_inside(home: str, link: str) -> bool:
     target = os.path.realpath(f"{home}/{link}")
     return target == home or target.startswith(home + os.sep)

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from seatrial.model.loaded_task import Problem, Severity, TaskLayout
 from seatrial.model.output import OutputSpec, format_of
 from seatrial.model.task import TaskConfig
-from seatrial.tasks.layout import list_files, read_text
+from seatrial.tasks.layout import files_below, read_text
 from seatrial.tasks.lint_image import APTS_PYTEST, missing_in_image
 from seatrial.tasks.lint_verdict import Verifier, caught_assertions, ends_early, unread_verdicts
 
@@ -25,7 +25,7 @@ _KIT = "verifier_kit.py"
 _NAMED = 3
 _LOGS_DIR = "/logs/verifier"
 _REWARD_NAMES = ("reward.json", "reward.txt")
-_FILE_NAME = re.compile(r"[\w-]+\.(?:json|jsn|txt|text)\b", re.IGNORECASE)
+_FILE_NAME = re.compile(r"(?<![\w-])[\w-]{4,9}\.(?:json|jsn|txt|text)\b", re.IGNORECASE)
 _REWARD_PATH = re.compile(r"(?<![\w.$}/)~-])/(?:[\w.-]+/)*reward\.(?:json|txt)\b")
 _PATH = re.compile(r"(?<![\w/.])/[\w.@%+~/-]+\.\w+")
 
@@ -64,10 +64,9 @@ class Unit:
 
 def read_unit(root: Path, folders: tuple[str, ...], layout: TaskLayout, output: OutputSpec, config: TaskConfig) -> Unit:
     """Read the scripts below some folders of a task; one behind a link that leads out of it is none of its own."""
-    files = list_files(root)
     scripts = {}
-    for path in sorted((files.regular | files.links).difference(files.escaping)):
-        if path.startswith(tuple(f"{folder}/" for folder in folders)) and PurePath(path).suffix in SCRIPT_SUFFIXES:
+    for path in files_below(root, folders):
+        if posixpath.splitext(path)[1] in SCRIPT_SUFFIXES:
             with suppress(ValueError):  # too long for a script, or no file
                 text = read_text(root / path, MAX_SCRIPT_BYTES, "replace")
                 scripts[os.fsencode(path).decode("utf-8", "backslashreplace")] = text

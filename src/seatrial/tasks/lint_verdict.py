@@ -73,7 +73,7 @@ class Verifier:
 
     @classmethod
     def read(cls, path: str, scripts: Mapping[str, str], output: str | None) -> "Verifier":
-        return cls(path, scripts, output or "", tuple(read_script(scripts.get(path, ""))))
+        return cls(path, scripts, output or "", read_script(scripts.get(path, "")))
 
     @property
     def text(self) -> str:
@@ -119,7 +119,7 @@ class Verifier:
             return True
         if self.runner_of(command):
             tests = (text for path, text in self.scripts.items() if path != self.path and _is_test(path))
-            return any(map(_REWARD.search, tests))
+            return any("reward." in text and _REWARD.search(text) for text in tests)
         if command.program not in _WITHOUT_CONTENT and any(map(_REWARD.search, command.words)):
             return True
         script = self.script_of(command)
@@ -210,12 +210,12 @@ def _why_unread(command: Command, name: str, later: Sequence[Command], verifier:
         return None
     if command.status == "ignored" and "$?" in read:
         return f"`$?` is 0 after `{name} || true`, whatever {name} found"
-    if _leaves_report(command, verifier):
+    is_read = command.status == "tested" or (command.status == "plain" and (shell.exits or "$?" in read))
+    if is_read or _leaves_report(command, verifier):
         return None
     if command.status == "ignored":
         return f"`|| true` drops the result of {name}, and nothing else keeps it"
-    is_read = command.status != "plain" or shell.exits or "$?" in read
-    return None if is_read or not any(map(_writes_word, later)) else f"nothing reads whether {name} passed"
+    return f"nothing reads whether {name} passed" if any(map(_writes_word, later)) else None
 
 
 def _writes_word(command: Command) -> bool:
@@ -242,7 +242,7 @@ def caught_assertions(text: str) -> Iterator[int]:
     Where something still happens behind the last assertion (a `break` of a loop that waits, a `return`, a flag), it is
     known whether it held.
     """
-    if not _SILENT.search(text):  # nearly always, and much faster
+    if "except" not in text or not _SILENT.search(text):  # nearly always, and much faster
         return
     try:
         with warnings.catch_warnings(action="ignore"):

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import islice
 
 _OPERATOR = re.compile(r"\|\||&&|;;&?|;&|\|&|&>>|\d*(?:>>|>\||>&|&>|<&|<>|>|<)|&>|[;&|()\n]")
@@ -54,26 +55,30 @@ class Command:
     """Whether its output is the value of something."""
     function: str = ""
 
-    @property
-    def program(self) -> str:
-        """The name of what is run."""
-        return posixpath.basename(self.arguments[0]) if self.arguments else ""
+    arguments: tuple[str, ...] = ()
+    """The words from the name of the program on, without `sudo`, `timeout 60` and the like."""
+    program: str = ""
+    """The name of what is run."""
 
-    @property
-    def arguments(self) -> tuple[str, ...]:
-        """The words from the name of the program on, without `sudo`, `timeout 60` and the like."""
-        words = self.words
+    def take_words(self, words: tuple[str, ...]) -> None:
+        """Have these words, and what follows from them."""
+        self.words = words
         while words and (posixpath.basename(words[0]) in _WRAPPERS or words[0] == "timeout"):
             is_timed = words[0] == "timeout"
             words = words[1:]
             while words and (words[0].startswith("-") or _ASSIGNMENT.match(words[0])):
                 words = words[1:]
             words = words[1:] if is_timed else words
-        return words
+        self.arguments = words
+        self.program = posixpath.basename(words[0]) if words else ""
 
 
-def read_script(text: str) -> list[Command]:
-    """The commands that a script carries out, those of a function where it is called."""
+@lru_cache(maxsize=64)
+def read_script(text: str) -> tuple[Command, ...]:
+    """The commands that a script carries out, those of a function where it is called.
+
+    Thousands of tasks share a few scripts, so the answers are kept, and nobody may change them.
+    """
     reader = _Reader([], 0)
     with suppress(RecursionError):  # quotes within brackets within quotes, thousands deep
         reader = _Reader(list(_tokens(text.replace("\r\n", "\n"))), 0)
@@ -82,9 +87,10 @@ def read_script(text: str) -> list[Command]:
     values: dict[str, str] = {}
     for command in commands:
         values |= {name: _fill(value, values) for name, value in command.assigned.items()}
-        command.words = tuple(_fill(word, values) for word in command.words)
+        if any("$" in word for word in command.words):
+            command.take_words(tuple(_fill(word, values) for word in command.words))
         command.redirects = tuple((operator, _fill(target, values)) for operator, target in command.redirects)
-    return commands
+    return tuple(commands)
 
 
 def _called(commands: list[Command], functions: dict[str, list[Command]], within: tuple[str, ...]) -> Iterator[Command]:
@@ -435,7 +441,7 @@ class _Reader:
         while first < len(words) and (found := _ASSIGNMENT.match(words[first].text)):
             command.assigned[found[0].rstrip("+=")] = unquote(words[first].text[found.end() :])
             first += 1
-        command.words = tuple(unquote(word.text) for word in words[first:])
+        command.take_words(tuple(unquote(word.text) for word in words[first:]))
         if command.words[:1] in (("export",), ("local",), ("readonly",), ("declare",)):
             for word in command.words[1:]:
                 name, equals, value = word.partition("=")

@@ -10,11 +10,11 @@ from seatrial.analysis.figures import (
     attempts_asked,
     corrected_of,
     figures_of,
-    format_mean,
     mean_over_tasks,
     times_of,
 )
 from seatrial.analysis.loaded import load_job
+from seatrial.model.outcome import format_mean
 from seatrial.model.record import ModelUsage
 from seatrial.stats.estimates import Stability
 from tests.analysis.in_memory import entry

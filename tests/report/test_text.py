@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seatrial.analysis.summary import summarise
+from seatrial.model.outcome import format_reward
 from seatrial.report.text import (
     counted,
     doubts,
     failure_line,
     format_cost,
     format_duration,
-    format_reward,
     harmless,
     harmless_lines,
     outcome_counts,

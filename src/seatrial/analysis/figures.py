@@ -16,7 +16,7 @@ from operator import attrgetter
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any, get_args
 
-from seatrial.model.outcome import ROUNDING, SCORED_OUTCOMES, Outcome
+from seatrial.model.outcome import SCORED_OUTCOMES, Outcome, format_mean
 from seatrial.stats.corrected import FAILED, CorrectedMean, Possible, corrected_mean, known
 from seatrial.stats.estimates import (
     Attempts,
@@ -403,14 +403,6 @@ def times_of(trials: Iterable["TrialEntry"]) -> Times | None:
     if not seconds:
         return None
     return Times(median(seconds), seconds[math.ceil(0.9 * len(seconds)) - 1], math.fsum(seconds))
-
-
-def format_mean(mean: float | None, spec: str = ".3f") -> str:
-    """A mean or a share as people read it, a dash for none. What only rounding would make a 1 has a `<` before it."""
-    if mean is None:
-        return "-"
-    text = f"{mean:{spec}}"
-    return f"<{text}" if mean < 1.0 - ROUNDING and text == f"{1.0:{spec}}" else text
 
 
 def tally_json(figures: Figures) -> dict[str, Any]:

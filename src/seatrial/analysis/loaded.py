@@ -15,14 +15,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from seatrial.analysis.figures import Figures, Trials, as_counted, format_mean
+from seatrial.analysis.figures import Figures, Trials, as_counted
 from seatrial.analysis.summary import JobSummary, by_agent, planned_trials, summary_of
 from seatrial.analysis.tables import Table, html_table, interval, money
 from seatrial.errors import JobError, UsageError
 from seatrial.jobs.plan import plan_trials
 from seatrial.model.evaluation import Annotation, ConfidenceMetadata, ErrorSource, ErrorTag, Judgment
 from seatrial.model.job import AgentOptions, JobFile, TaskLabels
-from seatrial.model.outcome import Outcome
+from seatrial.model.outcome import Outcome, format_mean
 from seatrial.model.record import TrialRecord
 from seatrial.model.review import ReviewEntry, first_words, last_words, not_taken_back
 from seatrial.stats.agreement import RaterAgreement, rater_agreement

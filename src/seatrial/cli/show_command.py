@@ -43,11 +43,11 @@ from seatrial.cli.screen import paint, screen_width, show_line, show_table, show
 from seatrial.cli.trial_view import show_trial
 from seatrial.errors import JobError, UsageError
 from seatrial.model.evaluation import Annotation
-from seatrial.model.outcome import PASS_THRESHOLD
+from seatrial.model.outcome import PASS_THRESHOLD, format_reward
 from seatrial.model.record import TrialRecord
 from seatrial.report.heat_text import heat_lines
 from seatrial.report.tables import attempts_table, groups_table, summary_table
-from seatrial.report.text import counted, format_reward, harmless, stability_line, times_line
+from seatrial.report.text import counted, harmless, stability_line, times_line
 from seatrial.store.files import JOB
 from seatrial.store.job_store import JobStore
 

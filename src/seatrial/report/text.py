@@ -8,10 +8,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from seatrial.analysis.figures import Figures, format_mean
+from seatrial.analysis.figures import Figures
 from seatrial.analysis.summary import FailureCount
 from seatrial.model.evaluation import NEEDS_SYSTEM
-from seatrial.model.outcome import Outcome
+from seatrial.model.outcome import Outcome, format_mean
 from seatrial.store.index import TrialEntry
 
 OUTCOME_WORDS: dict[Outcome, str] = {
@@ -98,14 +98,6 @@ def format_cost(usd: float | None) -> str:
     if usd is None:
         return "-"
     return f"{usd:.4f} USD" if usd >= 0.01 or usd == 0 else f"{usd:.6f} USD"
-
-
-def format_reward(reward: float | None) -> str:
-    """A reward as the verifier wrote it, a dash for none. One that is nearly 1 is not shown as a 1: it is no pass."""
-    if reward is None:
-        return "-"
-    text = f"{reward:.6g}"
-    return repr(reward) if text == "1" and reward < 1.0 else text
 
 
 def format_duration(seconds: float | None) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from seatrial.analysis.tables import Row, Table
 from seatrial.model.evaluation import Annotation, EvaluationResult
-from seatrial.model.outcome import PASS_THRESHOLD
+from seatrial.model.outcome import PASS_THRESHOLD, format_mean, format_reward
 from seatrial.model.record import (
     AgentRef,
     FileChanges,
@@ -21,7 +21,7 @@ from seatrial.model.record import (
     outcome_of,
 )
 from seatrial.report.reasons import failure_in_words
-from seatrial.report.text import cache_use, counted, format_cost, format_duration, format_reward, harmless
+from seatrial.report.text import cache_use, counted, format_cost, format_duration, harmless
 from seatrial.scoring.repeats import tell_rewards
 
 Fact = tuple[str, str]
@@ -72,7 +72,9 @@ def _reward(record: TrialRecord) -> str:
         return "none: the trial was never judged"
     if record.outcome == "verifier_error":
         return f"{format_reward(record.evaluation.reward)}, not counted: the verifier could not judge"
-    threshold = f" (passes from {record.pass_threshold:g})" if record.pass_threshold != PASS_THRESHOLD else ""
+    threshold = (
+        f" (passes from {format_reward(record.pass_threshold)})" if record.pass_threshold != PASS_THRESHOLD else ""
+    )
     if record.disputed_reward is not None:
         threshold += f", disputed: {format_reward(record.disputed_reward)} on the system as the agent left it"
     return format_reward(record.evaluation.reward) + threshold
@@ -102,7 +104,7 @@ def confidence(evaluation: EvaluationResult) -> str:
 def _number(value: Any) -> str:
     if isinstance(value, tuple):
         return " to ".join(map(_number, value))
-    return harmless(f"{value:.4g}" if isinstance(value, float) else str(value))
+    return harmless(format_mean(value, ".4g") if isinstance(value, float) else str(value))
 
 
 def _dimension(name: str, entry: Any) -> Row:

@@ -23,6 +23,7 @@ from seatrial.model.evaluation import (
     ErrorSource,
     ErrorTag,
 )
+from seatrial.model.outcome import format_reward
 from seatrial.model.output import (
     CTRF_JSON,
     DETAILS_NAMES,
@@ -180,7 +181,7 @@ def _from_object(file: RawFile, value: dict[str, Any]) -> RewardFile:
 
 def _mean(name: str, numbers: Mapping[str, float], extras: Mapping[str, Any]) -> RewardFile:
     mean = math.fsum(numbers.values()) / len(numbers)
-    reason = note(f"{name} has no `reward`; the mean {mean:g} of {_keys(numbers)} counts")
+    reason = note(f"{name} has no `reward`; the mean {format_reward(mean)} of {_keys(numbers)} counts")
     # Rounding must not take the mean of numbers that are at most 1 beyond 1.
     return RewardFile(name, min(mean, 1.0) + 0.0, extras=extras, notes=(reason,), kind="mean")
 

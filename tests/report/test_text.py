@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seatrial.analysis.summary import summarise
-from seatrial.model.outcome import format_reward
 from seatrial.report.text import (
     counted,
     doubts,
@@ -43,13 +42,6 @@ def entry(**values):
 )
 def test_durations(seconds, text):
     assert format_duration(seconds) == text
-
-
-@pytest.mark.parametrize(
-    ("reward", "text"), [(None, "-"), (1.0, "1"), (0.0, "0"), (0.123456789, "0.123457"), (0.9999999, "0.9999999")]
-)
-def test_rewards(reward, text):
-    assert format_reward(reward) == text
 
 
 @given(st.text())

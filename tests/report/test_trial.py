@@ -2,7 +2,7 @@
 
 import pytest
 
-from seatrial.model.evaluation import ConfidenceMetadata, EvaluationResult, ValidityCheck
+from seatrial.model.evaluation import ClaimedAgreement, ConfidenceMetadata, EvaluationResult, ValidityCheck
 from seatrial.model.record import (
     AgentRef,
     LimitSpec,
@@ -96,6 +96,9 @@ def test_how_sure_one_may_be_is_told_once():
     sure = ConfidenceMetadata(annotator_count=3, confidence_interval=(0.25, 1.0), agreement_metric="kappa")
     told = evaluation.model_copy(update={"confidence": sure, "breakdown": {"confidence": {"annotator_count": 3}}})
     assert confidence(told) == "annotator count 3, agreement metric kappa, confidence interval 0.25 to 1"
+    reviewed = ConfidenceMetadata(annotator_count=1, claimed=ClaimedAgreement(annotator_count=3))
+    told = evaluation.model_copy(update={"confidence": reviewed})
+    assert confidence(told) == "annotator count 1; the verifier claims annotator count 3"
     assert breakdown_table(told).rows == []
 
 

@@ -400,6 +400,12 @@ def test_a_field_that_nobody_knows_is_named():
     assert "'mood'" in said
 
 
+def test_a_verifier_cannot_speak_for_people():
+    found, (said,) = confidence({"annotator_count": 2, "claimed": {"annotator_count": 9}})
+    assert found == ConfidenceMetadata(annotator_count=2)
+    assert "'claimed'" in said
+
+
 @pytest.mark.parametrize("declared", [None, 0.9, "high", [], {}, {"score": 1, "max_score": 1}])
 def test_a_dimension_of_that_name_stays_one(declared):
     assert confidence(declared) == (None, [])

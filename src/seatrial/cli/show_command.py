@@ -24,7 +24,7 @@ from seatrial.analysis.groups import (
     heat_map,
     sort_figures,
 )
-from seatrial.analysis.loaded import Filter, LoadedJob, load_jobs, reviewed_in
+from seatrial.analysis.loaded import Filter, LoadedJob, load_jobs, reviewed_record
 from seatrial.analysis.summary import summary_json
 from seatrial.analysis.tables import Table
 from seatrial.cli.analysis_options import where_option
@@ -188,7 +188,7 @@ def _show_evaluations(folders: list[Path], *, as_json: bool) -> None:
 def _show_trial(named: _NamedJobs, *, as_json: bool) -> None:
     store, trial_id = _open_with_trial(named, lambda store, word: find_trial(store, word).trial_id)
     revisions, said = store.revisions(trial_id), store.annotations_of(trial_id, show_warning)
-    record = reviewed_in(revisions[-1].record, store.reviews())
+    record = reviewed_record(revisions[-1].record, store.reviews().get(trial_id, ()))
     if as_json:
         _show_trial_json(record, [each.record for each in revisions], said)
         return

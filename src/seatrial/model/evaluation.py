@@ -80,8 +80,19 @@ class ValidityCheck(StrictModel):
     errors: list[str] = Field(default_factory=list)
 
 
+class ClaimedAgreement(StrictModel):
+    """What a verifier says of annotators, of whom nothing else is known."""
+
+    annotator_count: NonNegativeInt | None = None
+    inter_rater_agreement: Annotated[float, Field(ge=-1.0, le=1.0)] | None = None
+    agreement_metric: str | None = None
+
+
 class ConfidenceMetadata(StrictModel):
-    """How sure one may be of a reward: reviewers' agreement, an interval, repeated verification."""
+    """How sure one may be of a reward: reviewers' agreement, an interval, repeated verification.
+
+    All of it is about this trial. How far reviewers of a whole job agree is a figure of the job.
+    """
 
     annotator_count: NonNegativeInt | None = None
     inter_rater_agreement: Annotated[float, Field(ge=-1.0, le=1.0)] | None = None
@@ -92,6 +103,8 @@ class ConfidenceMetadata(StrictModel):
     sample_size: NonNegativeInt | None = None
     verifier_repeats: NonNegativeInt | None = None
     verifier_reward_sd: NonNegative | None = None
+    claimed: ClaimedAgreement | None = None
+    """What the verifier says of annotators, where reviewers have judged the trial and the first fields are theirs."""
 
     @model_validator(mode="after")
     def _interval_is_ordered(self) -> Self:

@@ -98,7 +98,13 @@ def breakdown_table(evaluation: EvaluationResult) -> Table:
 def confidence(evaluation: EvaluationResult) -> str:
     """How sure one may be of the reward, as far as somebody said; empty when nobody did."""
     known = evaluation.confidence.model_dump(exclude_none=True) if evaluation.confidence else {}
-    return ", ".join(f"{harmless(name.replace('_', ' '))} {_number(value)}" for name, value in known.items())
+    claimed = known.pop("claimed", {})
+    told = _named_values(known)
+    return f"{told}; the verifier claims {_named_values(claimed)}" if claimed else told
+
+
+def _named_values(values: dict[str, Any]) -> str:
+    return ", ".join(f"{harmless(name.replace('_', ' '))} {_number(value)}" for name, value in values.items())
 
 
 def _number(value: Any) -> str:

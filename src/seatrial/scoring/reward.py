@@ -311,7 +311,7 @@ def claimed_confidence(declared: Any, findings: list[Finding]) -> ConfidenceMeta
 
     A dimension may be called `confidence` too. It has none of these fields, and stays what it is.
     """
-    known = ConfidenceMetadata.model_fields
+    known = {name: field for name, field in ConfidenceMetadata.model_fields.items() if name != "claimed"}
     if not isinstance(declared, dict) or not known.keys() & declared.keys():
         return None
     strange = sorted(declared.keys() - known.keys())[:_MAX_NAMED]

@@ -111,7 +111,7 @@ def confusion_table(verifier: VerifierFigures) -> Table:
 
 
 def shares_table(verifier: VerifierFigures) -> Table:
-    """How often the verifier is right, in three ways."""
+    """How often the verifier is right, in three ways; trials that were drawn count by what they stand for."""
     found = verifier.confusion
     named: tuple[tuple[str, WeightedShare | None, str], ...] = (
         ("precision", found.precision, "of its passes, people pass"),
@@ -119,7 +119,7 @@ def shares_table(verifier: VerifierFigures) -> Table:
         ("specificity", found.specificity, "of what people fail, it fails"),
     )
     rows = [
-        (name, format_mean(share.value, ".1%"), _percents(share), f"{share.trials:,}", meaning)
+        (_weighted(name, verifier), format_mean(share.value, ".1%"), _percents(share), f"{share.trials:,}", meaning)
         for name, share, meaning in named
         if share
     ]
@@ -128,13 +128,14 @@ def shares_table(verifier: VerifierFigures) -> Table:
 
 def rates_table(verifier: VerifierFigures) -> Table:
     """The verifier's pass rate and what people would have found, as far as that can be said."""
-    columns = ("pass rate", "share", "interval", "from")
+    columns = ("trials that pass", "share", "interval", "from")
     if verifier.pass_rate is None or not verifier.confusion.trials:
         return Table(columns, [])
     rows = [("by the verifier", format_mean(verifier.pass_rate, ".1%"), "-", counted(verifier.judged, "trial"))]
+    corrected = _weighted("corrected", verifier)
     methods: tuple[tuple[str, CorrectedRate | None, str], ...] = (
-        ("corrected", verifier.powered, "prediction-powered"),
-        ("corrected", verifier.gladen, "Rogan and Gladen"),
+        (corrected, verifier.powered, "prediction-powered"),
+        (corrected, verifier.gladen, "Rogan and Gladen"),
     )
     rows += [(name, format_mean(found.value, ".1%"), _percents(found), how) for name, found, how in methods if found]
     return Table(columns, rows)
@@ -153,13 +154,20 @@ def agents_table(report: AgreementReport) -> Table:
         for agent, each in report.agents.items()
         if each.powered and each.pass_rate is not None
     ]
-    return Table(("pass rate of", "by the verifier", "corrected", "interval", "reviewed"), rows)
+    corrected = _weighted("corrected", report.overall.verifier)
+    return Table(("trials that pass", "by the verifier", corrected, "interval", "reviewed"), rows)
+
+
+def _weighted(name: str, verifier: VerifierFigures) -> str:
+    """A name with the fact that its share is not that of the counts beside it."""
+    return f"{name}, weighted" if verifier.sampled else name
 
 
 def sampling_line(verifier: VerifierFigures) -> str:
     """What the reviewed trials stand for."""
     if verifier.sampled:
-        drawn = "Trials were drawn for review; those that were reviewed stand for all that they were drawn from."
+        drawn = "Trials were drawn for review: in weighted shares, each that was reviewed stands for those it was drawn "
+            "from."
         rest = counted(verifier.unseen, "trial is of a kind", "trials are of kinds")
         open_end = "corrected rates take the verifier's word for them, and their intervals leave open what they are."
         return f"{drawn} {rest} that nobody has looked at: {open_end}" if verifier.unseen else drawn
@@ -240,14 +248,15 @@ def people_lines(report: AgreementReport) -> list[str]:
         passes, fails = len(verifier.wrong_passes), len(verifier.wrong_fails)
         lines.append(
             f"Of {counted(same.trials, 'trial')} that both judged, people agree with the verifier on "
-            f"{format_mean(same.value, '.1%')} ({_percents(same)}): it passed {passes:,} that they fail and failed "
-            f"{fails:,} that they pass."
+            f"{_weighted(format_mean(same.value, '.1%'), verifier)} ({_percents(same)}): it passed {passes:,} that "
+            f"they fail and failed {fails:,} that they pass."
         )
     if verifier.powered and verifier.pass_rate is not None:
         found = verifier.powered
         lines.append(
-            f"The verifier passes {format_mean(verifier.pass_rate, '.1%')}; corrected by what people say it would be "
-            f"{format_mean(found.value, '.1%')} ({_percents(found)})."
+            f"The verifier passes {format_mean(verifier.pass_rate, '.1%')} of {counted(verifier.judged, 'trial')}; "
+            f"{_weighted('corrected', verifier)} by what people say it would be {format_mean(found.value, '.1%')} "
+            f"({_percents(found)})."
         )
     return lines
 

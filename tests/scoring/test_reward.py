@@ -341,6 +341,8 @@ def test_a_verifier_cannot_say_what_only_a_run_can_know():
     found, (said,) = tags([{"category": "program_changed", "description": "the agent did"}])
     assert [tag.category for tag in found] == ["verifier:program_changed"]
     assert "which only Seatrial gives" in said
+    (spelled,), _ = tags([{"category": " Program  Changed"}])
+    assert spelled.category == "verifier: Program  Changed"
 
 
 def test_every_category_of_the_run_is_among_those_that_no_verifier_can_give():

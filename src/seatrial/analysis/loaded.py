@@ -21,7 +21,15 @@ from seatrial.analysis.summary import JobSummary, by_agent, planned_trials, summ
 from seatrial.analysis.tables import Table, html_table, interval, money
 from seatrial.errors import JobError, UsageError
 from seatrial.jobs.plan import plan_trials
-from seatrial.model.evaluation import Annotation, ClaimedAgreement, ConfidenceMetadata, ErrorSource, ErrorTag, Judgment
+from seatrial.model.evaluation import (
+    Annotation,
+    ClaimedAgreement,
+    ConfidenceMetadata,
+    ErrorSource,
+    ErrorTag,
+    Judgment,
+    category_slug,
+)
 from seatrial.model.job import AgentOptions, JobFile, TaskLabels
 from seatrial.model.outcome import Outcome, format_mean
 from seatrial.model.record import TrialRecord
@@ -116,7 +124,8 @@ class TrialCondition:
     def _is_like(self, trial: TrialEntry, labels: TaskLabels) -> bool:
         if self.key in _WORDS:
             found = [word for word in _WORDS[self.key](trial, labels) if word is not None]
-            return any(value == word or fnmatchcase(word, value) for value in self.values for word in found)
+            values = [*self.values, *map(_like_a_tag, self.values)] if self.key == "tag" else self.values
+            return any(value == word or fnmatchcase(word, value) for value in values for word in found)
         number = _NUMBERS[self.key](trial)
         return number is not None and any(_is_number_like(number, value) for value in self.values)
 
@@ -205,6 +214,11 @@ def _number(text: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
+def _like_a_tag(value: str) -> str:
+    """A pattern of a category as somebody may have written it, in the way in which categories are counted."""
+    return "_".join(value.lower().split())
+
+
 def _is_number_like(number: float, value: str) -> bool:
     wanted = _number(value)
     return fnmatchcase(f"{number:.15g}", value) if wanted is None else number == wanted
@@ -242,8 +256,8 @@ def human_tags(entries: Sequence[ReviewEntry]) -> list[ErrorTag]:
     said: dict[str, list[str]] = {}
     for entry in standing(entries):
         for category in entry.annotation.categories if entry.annotation else ():
-            if category:
-                said.setdefault(category, []).append(entry.reviewer_id)
+            if slug := category_slug(category):
+                said.setdefault(slug, []).append(entry.reviewer_id)
     return [
         ErrorTag(category=category, description=f"said by {', '.join(dict.fromkeys(who))}", source=ErrorSource.HUMAN)
         for category, who in said.items()
@@ -278,7 +292,7 @@ def reviewed_record(record: TrialRecord, entries: Sequence[ReviewEntry]) -> Tria
     if joined.evaluation is None or not said:
         return joined
     known = joined.evaluation.error_taxonomy or []
-    seen = {(tag.category, tag.source) for tag in known}
+    seen = {(category_slug(tag.category), tag.source) for tag in known}
     tags = [*known, *(tag for tag in human_tags(entries) if (tag.category, tag.source) not in seen)]
     confidence = review_confidence(entries, joined.evaluation.confidence)
     changed = {"error_taxonomy": tags or joined.evaluation.error_taxonomy, "confidence": confidence}

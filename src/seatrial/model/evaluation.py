@@ -1,5 +1,6 @@
 """The validated outcome of verifying one trial: the reward, whether it can be believed, and why it is what it is."""
 
+import re
 from enum import StrEnum
 from typing import Annotated, Self
 
@@ -49,6 +50,19 @@ RUN_CATEGORIES = frozenset({NEEDS_SYSTEM, NONDETERMINISTIC}).union(
     """.split()  # noqa: SIM905 - names read better as text
 )
 """Categories of what only a run itself can know. No verifier can give a tag of one: whoever counts them counts ours."""
+
+
+_BETWEEN = re.compile(r"(?:[^\w-]|_)+")
+_MOST_LETTERS = 100
+
+
+def category_slug(text: str) -> str:
+    """A category as it is counted: `Wrong unit / kN` is `wrong_unit/kn`. Empty where there is no word in it.
+
+    Verifiers, judges and reviewers write one category in several ways. `/` is between its levels.
+    """
+    levels = (_BETWEEN.sub("_", level).strip("_-") for level in text[:_MOST_LETTERS].lower().split("/"))
+    return "/".join(filter(None, levels))
 
 
 class ErrorSource(StrEnum):

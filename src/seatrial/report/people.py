@@ -166,8 +166,10 @@ def _weighted(name: str, verifier: VerifierFigures) -> str:
 def sampling_line(verifier: VerifierFigures) -> str:
     """What the reviewed trials stand for."""
     if verifier.sampled:
-        drawn = "Trials were drawn for review: in weighted shares, each that was reviewed stands for those it was drawn "
-            "from."
+        drawn = (
+            "Trials were drawn for review: in weighted shares, each that was reviewed stands for those that it was "
+            "drawn from."
+        )
         rest = counted(verifier.unseen, "trial is of a kind", "trials are of kinds")
         open_end = "corrected rates take the verifier's word for them, and their intervals leave open what they are."
         return f"{drawn} {rest} that nobody has looked at: {open_end}" if verifier.unseen else drawn

@@ -22,6 +22,7 @@ from seatrial.model.evaluation import (
     ConfidenceMetadata,
     ErrorSource,
     ErrorTag,
+    category_slug,
 )
 from seatrial.model.outcome import format_reward
 from seatrial.model.output import (
@@ -289,7 +290,7 @@ def _tag(entry: Any, complaints: list[str]) -> Iterator[ErrorTag]:
     if len(category) > _MAX_CATEGORY:
         complaints.append(f"has a category of {len(category):,} characters, expected up to {_MAX_CATEGORY}")
         return
-    if category in _OURS:
+    if category_slug(category) in _OURS:
         complaints.append(f"has the category {excerpt(category)}, which only Seatrial gives: kept as {_CLAIMED}…")
         category = f"{_CLAIMED}{category}"
     text = description[:_MAX_DESCRIPTION] if isinstance(description, str) else None

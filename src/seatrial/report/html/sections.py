@@ -329,14 +329,13 @@ def _tags(counts: Sequence[TagCount], arms: dict[str, Arm]) -> tuple[tuple[PageC
 
 
 def _tag(count: TagCount, arm: Arm) -> tuple[PageCell, ...]:
-    tagged = f"{count.source}:{count.category}"
     return (
         name_cell(count.category),
         name_cell(count.source),
         name_cell(count.arm),
-        number_cell(f"{count.trials:,}", trials_link(arm, tag=tagged)),
-        estimate_cell(count.of_scored, trials_link(arm, tag=tagged)),
-        estimate_cell(count.of_failed, trials_link(arm, tag=tagged, outcome=_FAILED)),
+        number_cell(f"{count.trials:,}", trials_link(arm, tag=count.category)),
+        estimate_cell(count.of_scored, trials_link(arm, tag=count.category)),
+        estimate_cell(count.of_failed, trials_link(arm, tag=count.category, outcome=_FAILED)),
         _example(arm, count.examples[0]),
     )
 

@@ -315,8 +315,9 @@ def _show_jobs(shown: _JobsShown) -> None:
         _show_summary(shown)
     for job in shown.jobs:
         show_uncounted(job.store, job.uncounted, everything=options.everything)
-        if job.summary.open:
-            click.echo(_how_to_continue(job), err=True)
+        newer = sum(found.newer and not found.revision for found in job.uncounted)
+        if (waiting := job.summary.open - newer) > 0:
+            click.echo(_how_to_continue(job, waiting), err=True)
 
 
 def _title(job: LoadedJob) -> str:
@@ -401,8 +402,8 @@ def _show_groups(shown: _JobsShown, key: GroupKey) -> None:
         show_line("Rows are across agents and jobs: a task's mean is over all trials of it.")
 
 
-def _how_to_continue(job: LoadedJob) -> str:
-    trials = counted(job.summary.open, "trial has", "trials have")
+def _how_to_continue(job: LoadedJob, waiting: int) -> str:
+    trials = counted(waiting, "trial has", "trials have")
     if job.file.driver == "import":
         return f"{trials} no result in what was imported."
     if job.file.driver == "environment":

@@ -77,6 +77,8 @@ def test_limits_are_told_and_those_that_do_not_hold_apart():
     weaker = sandbox.model_copy(update={"limits_enforced": LimitSpec(cpus=0.5)})
     facts = dict(machine(record("t", 1.0, sandbox=weaker)))
     assert (facts["limits"], facts["not held"]) == ("cpus 0.5", "memory_mb 64")
+    open_to_all = weaker.model_copy(update={"network": "host", "network_asked": "none"})
+    assert open_to_all.not_held == {"memory_mb": 64, "network": "none"}
 
 
 def test_the_models_share_is_told_with_its_cost():

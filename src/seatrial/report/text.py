@@ -180,6 +180,9 @@ def doubts(figures: Figures) -> list[str]:
         lines.append(f"{counted(figures.regraded, 'trial was', 'trials were')} judged again; {mean} before")
     if (others := figures.curated - figures.disputed) > 0:
         lines.append(f"in {counted(others, 'trial')} files of the agent's were hidden from the verifier or put back")
+    if figures.unheld:
+        named = ", ".join(f"{name} ({counted(trials, 'trial')})" for name, trials in figures.unheld.items())
+        lines.append(f"limits that were asked for and not enforced: {named}")
     lines += [f"{counted(trials, 'trial')}: {_WARNINGS.get(code, code)}" for code, trials in figures.warnings.items()]
     return lines
 

@@ -1,7 +1,7 @@
 """One trial, told: what it amounts to, whether that can be believed, and what it rests on. Values in, words out."""
 
 import datetime as dt
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +12,6 @@ from seatrial.model.record import (
     AgentRef,
     FileChanges,
     ImportedFrom,
-    LimitSpec,
     ModelUsage,
     PhaseTime,
     StepRecord,
@@ -207,10 +206,10 @@ def machine(record: TrialRecord) -> list[Fact]:
     facts = [("sandbox", f"{sandbox.backend}, image {sandbox.image}, network {sandbox.network}")]
     if record.imported:
         facts = [("imported", _origin(record.imported))]
-    if limits := _limits(sandbox.limits_enforced):
+    if limits := _limits(sandbox.limits_enforced.model_dump(exclude_none=True)):
         facts.append(("limits", limits))
-    if missing := _not_held(sandbox.limits_asked, sandbox.limits_enforced):
-        facts.append(("not held", missing))
+    if missing := sandbox.not_held:
+        facts.append(("not held", _limits(missing)))
     if record.resources:
         facts.append(("used", _used(record)))
     if usage := record.model_usage:
@@ -238,14 +237,9 @@ def model_usage(usage: ModelUsage) -> str:
     return f"{counted(usage.calls, 'call')}, {tokens}, {cost}" if usage.calls else "no calls"
 
 
-def _limits(limits: LimitSpec) -> str:
-    return ", ".join(f"{name} {value:g}" for name, value in limits.model_dump().items() if value is not None)
-
-
-def _not_held(asked: LimitSpec, enforced: LimitSpec) -> str:
-    """Limits the task asked for and this machine did not enforce; one that is ours alone is no matter."""
-    held = enforced.model_dump()
-    return _limits(asked.model_copy(update={name: None for name in held if held[name] == getattr(asked, name)}))
+def _limits(limits: Mapping[str, float | str]) -> str:
+    named = {name: value if isinstance(value, str) else f"{value:g}" for name, value in limits.items()}
+    return ", ".join(f"{name} {value}" for name, value in named.items())
 
 
 def _used(record: TrialRecord) -> str:

@@ -93,10 +93,12 @@ class TrialEntry(NamedTuple):
     oom_kills: int = 0
     pass_threshold: float | None = None
     """The one it was judged again with, None for that of the job."""
+    unheld: tuple[str, ...] = ()
+    """The names of the limits that were asked for and not enforced."""
 
 
 _USUAL = [TrialEntry._field_defaults.get(name) for name in TrialEntry._fields]
-_TUPLES = [TrialEntry._fields.index(name) for name in ("warnings", "tags", "repeats")]
+_TUPLES = [TrialEntry._fields.index(name) for name in ("warnings", "tags", "repeats", "unheld")]
 _REPEATED = [
     TrialEntry._fields.index(name) for name in ("task_id", "agent", "outcome", "tests", "setting", "prices", "tags")
 ]
@@ -258,6 +260,7 @@ def entry_of(record: TrialRecord, agent: str) -> TrialEntry:
         repeats=repeats_of(record),
         oom_kills=record.resources.oom_kills if record.resources else 0,
         pass_threshold=record.pass_threshold if record.regrade else None,
+        unheld=tuple(record.sandbox.not_held) if record.evaluation else (),  # else there may have been no sandbox
     )
 
 

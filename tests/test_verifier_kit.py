@@ -533,6 +533,17 @@ def test_a_reward_is_rounded_to_4_decimals():
     assert kit.roll_up(thirds) == 0.6667
 
 
+@pytest.mark.parametrize("strategy", ["weighted_mean", "min", "geometric_mean"])
+def test_rounding_makes_no_full_reward(strategy: str):
+    assert kit.roll_up([Dimension("a", 0.99996), Dimension("b", 0.99998)], strategy) == 0.9999
+    assert kit.roll_up([Dimension("a", 1.0), Dimension("b", 0.1 + 0.2, 0.3)], strategy) == 1.0
+    assert kit.roll_up([Dimension("a", 0.3 - 1e-12, 0.3)], strategy) == 1.0
+
+
+def test_rounding_reaches_no_threshold():
+    assert kit.roll_up([Dimension("a", 0.49996)], "threshold", threshold=0.5) == 0.0
+
+
 def test_a_tiny_share_does_not_break_the_geometric_mean():
     assert kit.roll_up([Dimension("a", 1e-200, 1e200), Dimension("b", 1)], "geometric_mean") == 0.0
 

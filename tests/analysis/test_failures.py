@@ -10,6 +10,7 @@ from seatrial.analysis.loaded import load_job
 from seatrial.model.evaluation import ErrorSource, ErrorTag, EvaluationResult, ValidityCheck
 from seatrial.stats.estimates import estimate_mean
 from tests.cli.job_folders import BROKEN, make_job, record
+from tests.review.journals import said
 
 VALID = ValidityCheck(output_parseable=True, schema_valid=True, verifier_completed=True)
 
@@ -107,3 +108,26 @@ def test_nothing_judged_is_no_share(tmp_path, records):
     found = taxonomy(tmp_path, *records)
     assert not found.failures
     assert found.totals[0].scored == 0
+
+
+def test_one_category_is_one_row_however_it_is_written_and_by_whom(tmp_path):
+    store = make_job(
+        tmp_path / "job",
+        judged("t1", 0.0, ("wrong clause", ErrorSource.JUDGE), ("Wrong Clause", ErrorSource.MECHANICAL)),
+        judged("t2", 0.0, ("wrong-clause ", ErrorSource.JUDGE), ("wrong_clause", ErrorSource.JUDGE)),
+        judged("t3", 0.0),
+    )
+    store.add_reviews(said("t3.a.1", "ada", "f", categories=["wrong clause"]))
+    job = load_job(store.path)
+    first, other = taxonomy_of(job.arms).failures
+    assert (first.category, first.source, first.trials) == ("wrong_clause", "human, judge, mechanical", 3)
+    assert (other.category, other.trials) == ("wrong-clause", 1)
+    for wanted in ("tag=wrong_clause", "tag=wrong clause", "tag=Wrong Cl*"):
+        assert [trial.task_id for trial in job.where(wanted).trials] == ["t1", "t2", "t3"]
+    assert [trial.task_id for trial in job.where("tag=human:wrong clause").trials] == ["t3"]
+
+
+def test_a_verifier_cannot_say_what_a_run_knows_by_another_spelling(tmp_path):
+    found = taxonomy(tmp_path, judged("t1", 0.0, ("Program changed", ErrorSource.MECHANICAL)))
+    assert not found.evidence
+    assert [count.category for count in found.failures] == ["verifier_program_changed"]

@@ -10,7 +10,6 @@ from seatrial.analysis.figures import (
     attempts_asked,
     corrected_of,
     figures_of,
-    format_mean,
     mean_over_tasks,
     times_of,
 )
@@ -109,23 +108,6 @@ def test_a_task_is_not_of_the_family_that_has_its_name(tmp_path):
     (arm,) = arms_of([load_job(tmp_path / "x")])
     pair = {"t0": "pair", "t2": "pair"}
     assert figures_of(arm.selected, clusters=pair) == figures_of(arm.selected, clusters=dict.fromkeys(pair, "t1"))
-
-
-@pytest.mark.parametrize(
-    ("mean", "spec", "shown"),
-    [
-        (1.0, ".3f", "1.000"),
-        (0.9996, ".3f", "<1.000"),
-        (0.9994, ".3f", "0.999"),
-        (0.9999999, ".1%", "<100.0%"),
-        (0.99996, ".4g", "<1"),
-        (0.5, ".1%", "50.0%"),
-        (1.2, ".3f", "1.200"),
-        (None, ".3f", "-"),
-    ],
-)
-def test_rounding_makes_no_mean_a_1(mean, spec, shown):
-    assert format_mean(mean, spec) == shown
 
 
 def test_a_running_mean_is_over_tasks_and_exact():

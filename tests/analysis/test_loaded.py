@@ -16,11 +16,10 @@ from seatrial.analysis.loaded import (
     load_job,
     parse_filter,
     review_confidence,
-    reviewer_agreement,
     standing,
 )
 from seatrial.errors import JobError, UsageError
-from seatrial.model.evaluation import ConfidenceMetadata, ErrorSource
+from seatrial.model.evaluation import ClaimedAgreement, ConfidenceMetadata, ErrorSource
 from seatrial.model.job import TaskLabels
 from seatrial.model.record import VerifierRun
 from seatrial.store.index import TrialEntry
@@ -260,33 +259,44 @@ def test_only_first_verdicts_that_decide_are_ratings():
     assert first_ratings({TRIAL: entries, "t2": [said("t2", "eve", "d")]}) == {TRIAL: {"ada": "fail"}}
 
 
-def reviews():
-    rows = {"t1": "pp", "t2": "ff", "t3": "pf", "t4": "ff", "t5": "pp"}
-    return {task: [said(task, "ada", row[0]), said(task, "eve", row[1])] for task, row in rows.items()}
+def test_confidence_is_that_of_the_trial_whatever_the_rest_of_the_job_is(tmp_path):
+    rows = {"t1": "pp", "t2": "ff", "t3": "pf", "t4": "ff", "t5": "p"}
+    entries = [said(f"{task}.oracle.1", "abc"[at], each) for task, row in rows.items() for at, each in enumerate(row)]
+    job = reviewed_job(tmp_path / "job", dict.fromkeys(rows, 1.0), *entries)
+    evaluations = {task: job.record(f"{task}.oracle.1").evaluation for task in rows}
+    found = {task: each.confidence for task, each in evaluations.items() if each}
+    assert found["t1"] == ConfidenceMetadata(annotator_count=2, inter_rater_agreement=1.0, agreement_metric="percent")
+    assert found["t3"] == ConfidenceMetadata(annotator_count=2, inter_rater_agreement=0.0, agreement_metric="percent")
+    assert found["t5"] == ConfidenceMetadata(annotator_count=1)
 
 
-def test_confidence_is_that_of_the_job_and_keeps_what_the_verifier_said():
-    agreement = reviewer_agreement(reviews())
-    found = review_confidence(reviews()["t1"], agreement, ConfidenceMetadata(verifier_repeats=5))
+def test_pairs_of_reviewers_are_compared_by_what_they_said_before_they_knew_of_each_other():
+    words = [said(TRIAL, "ada", "p"), said(TRIAL, "eve", "p"), said(TRIAL, "kim", "f"), said(TRIAL, "joe", "d")]
+    found = review_confidence([*words, said(TRIAL, "kim", "p", 5, role="second_look")])
     assert found
-    assert (found.annotator_count, found.agreement_metric, found.sample_size) == (2, "cohen_kappa", 5)
-    assert found.inter_rater_agreement == pytest.approx(0.6154, abs=1e-4)
-    assert (found.verifier_repeats, found.confidence_method, found.confidence_level) == (
-        5,
-        "bootstrap over trials",
-        0.95,
+    assert found.annotator_count == 3
+    assert found.inter_rater_agreement == pytest.approx(1 / 3)
+
+
+def test_the_claims_of_a_verifier_stay_beside_what_people_say():
+    own = ConfidenceMetadata(
+        annotator_count=3,
+        inter_rater_agreement=0.8,
+        agreement_metric="kappa",
+        confidence_interval=(0.1, 0.2),
+        sample_size=40,
+        verifier_repeats=5,
     )
-    own = ConfidenceMetadata(confidence_interval=(0.1, 0.2), confidence_method="its own")
-    kept = review_confidence(reviews()["t1"], agreement, own)
-    assert kept
-    assert (kept.confidence_interval, kept.confidence_method, kept.sample_size) == ((0.1, 0.2), "its own", None)
-    assert kept.annotator_count == 2
+    kept = review_confidence([said(TRIAL, "ada", "p")], own)
+    claimed = ClaimedAgreement(annotator_count=3, inter_rater_agreement=0.8, agreement_metric="kappa")
+    interval = ConfidenceMetadata(confidence_interval=(0.1, 0.2), sample_size=40, verifier_repeats=5)
+    assert kept == interval.model_copy(update={"annotator_count": 1, "claimed": claimed})
 
 
 def test_nobody_decided_changes_nothing():
-    assert review_confidence([said(TRIAL, "ada", "d")], reviewer_agreement({}), None) is None
-    alone = review_confidence([said(TRIAL, "ada", "p")], reviewer_agreement({}), None)
-    assert alone == ConfidenceMetadata(annotator_count=1)
+    own = ConfidenceMetadata(annotator_count=3)
+    assert review_confidence([said(TRIAL, "ada", "d")]) is None
+    assert review_confidence([said(TRIAL, "ada", "d")], own) == own
 
 
 def test_a_loaded_job_has_it_in_records_and_tags_and_the_store_has_not(tmp_path):

@@ -84,6 +84,7 @@ def test_as_json_everything_is_there():
         "believed_mean": None,
         "curated": 0,
         "warnings": {},
+        "unheld": {},
         "regraded": 0,
         "first_mean": None,
     }

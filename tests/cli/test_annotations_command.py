@@ -88,5 +88,5 @@ def test_show_has_what_people_say_and_how_sure_that_is(seatrial: Seatrial, job):
             seatrial("annotate", job, trial, *given)
     shown = seatrial("show", job, "t1").out
     (confidence,) = [line for line in shown.splitlines() if line.startswith("confidence")]
-    assert "annotator count 2, inter rater agreement 1, agreement metric cohen_kappa" in confidence
+    assert "annotator count 2, inter rater agreement 1, agreement metric percent" in confidence
     assert ["units", "human", "said by ada, eve"] in [cells(line) for line in shown.splitlines()]

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from seatrial.gateway.calls import CallLog, read_calls
 from seatrial.model.record import StepRecord
 from seatrial.model.trace import CallError, ModelCall, TokenUsage
+from seatrial.report.export import find_talks
+from seatrial.store.job_store import JobStore
 from tests.cli.conftest import SEATRIAL, Seatrial, on_terminal
 from tests.cli.job_folders import BEGUN, make_job, record
 from tests.trajectories.samples import Anthropic, whole_trial
@@ -208,3 +211,17 @@ def test_a_damaged_file_is_named(seatrial: Seatrial, job):
     shown = seatrial("calls", job, "volts")
     assert (shown.code, shown.out) == (1, "")
     assert f"{path} is damaged: " in shown.err
+
+
+def test_calls_are_read_line_by_line_however_many_there_are(job):
+    store = JobStore.open(job)
+    path = store.trial_folder("volts.oracle.1") / "calls.jsonl"
+    lines = path.read_bytes()
+    path.write_bytes(lines * (2**25 // len(lines)))
+    (talk,) = find_talks(store.record("volts.oracle.1"), path.parent)
+    tracemalloc.start()
+    try:
+        assert sum(map(len, talk.stored())) == path.stat().st_size > 2**24
+        assert tracemalloc.get_traced_memory()[1] < 2**22
+    finally:
+        tracemalloc.stop()

@@ -122,8 +122,14 @@ def test_the_command_line_hides_no_mistake_of_the_file(tmp_path, text):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("attempts: 2\nattempts: 3\n", "not YAML: the key 'attempts' is given twice"),
-        ("trial: {}\nrun: {retries: 1}\ntrial: {cpus: 1}\n", "not YAML: the key 'trial' is given twice"),
+        ("attempts: 2\nattempts: 3\n", "not YAML: line 2: the key 'attempts' is given twice"),
+        ("trial: {}\nrun: {retries: 1}\ntrial: {cpus: 1}\n", "not YAML: line 3: the key 'trial' is given twice"),
+        ("trial: [\n", "not YAML: line 2: did not find expected node content"),
+        ('trial: {ca_file: "a\\0b"}\n', "trial.ca_file: expected text without a zero byte"),
+        (
+            'agents: [{name: oracle, files: [{source: "a\\0b", target: /x}]}]\n',
+            "agents.0.files.0.source: expected text",
+        ),
         ("1: 2\n", "1: expected a key that is text, found 1; put it in quotes"),
         ("trial: {image_map: {on: host}}\n", "trial.image_map.True: expected a key that is text, found True"),
     ],

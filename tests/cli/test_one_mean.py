@@ -4,8 +4,11 @@ Groups are uneven: a task that has lost an attempt weighs as much as one that ha
 verifiers calls `avg_reward`, is another number.
 """
 
+import asyncio
 import csv
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +20,7 @@ from seatrial.errors import SandboxError
 from tests.cli.conftest import Seatrial, cells
 from tests.env.games import counting
 from tests.env.worlds import REWARD_TXT, evaluate, harbor_env, make_tasks, world
+from tests.view.viewers import settings_for, viewer
 
 REWARDS = {"a": (1.0, 1.0, 0.5), "b": (0.6, None, None), "c": (None, None, 0.0)}
 """None is a rollout that the machine failed."""
@@ -30,6 +34,12 @@ def numbers(tally):
 
 
 EXPECTED = pytest.approx({"mean": MEAN, "pass_rate": PASS_RATE, "scored": SCORED, "planned": 9})
+
+
+async def first_page(job: Path) -> str:
+    """What the viewer shows of it."""
+    async with viewer(settings_for(job)) as client:
+        return await (await client.get("/")).text()
 
 
 def shown(seatrial: Seatrial, job) -> None:
@@ -49,6 +59,12 @@ def shown(seatrial: Seatrial, job) -> None:
         assert f"{ROLLOUT_MEAN:.3f}" not in report or format_name == "html"  # the page has a column for it
     rows = csv.DictReader(seatrial("report", job, "-o", "-", "--format", "csv").out.splitlines())
     assert [each["passed"] for each in rows].count("true") == PASSED
+    shutil.copytree(job, job.with_name(f"{job.name}-copy"))
+    pair = json.loads(seatrial("compare", job, job.with_name(f"{job.name}-copy"), "--json", "--force").out)[
+        "comparisons"
+    ]
+    assert [numbers(pair[0][side]["summary"]) for side in ("first", "second")] == [EXPECTED] * 2
+    assert f">{MEAN:.3f}<" in asyncio.run(first_page(job))
     loaded = load_job(job)
     assert (loaded.arms[0].figures.mean, loaded.summary.total.mean) == pytest.approx((MEAN, MEAN))
 

@@ -96,3 +96,13 @@ def test_what_is_not_there_is_a_mistake_of_the_user(seatrial: Seatrial, fake, jo
     assert seatrial("regrade", tmp_path / "none").code == 2
     shown = seatrial("regrade", job, "--tests", tmp_path / "none")
     assert (shown.code, "no such folder" in shown.err, fake.asked) == (2, True, [])
+
+
+def test_a_trial_of_a_newer_version_is_not_judged_again(seatrial: Seatrial, fake, job):
+    later = job / "revisions" / "add.noop.1.1"
+    later.mkdir(parents=True)
+    (later / "record.json").write_text('{"schema_version": 2}')
+    shown = seatrial("regrade", job)
+    assert "revision add.noop.1.1 does not count: its record.json has version 2" in shown.err
+    assert "it is left alone" in shown.err
+    assert [path.name for path in (job / "revisions").iterdir()] == ["add.noop.1.1", "sort.noop.1.1"]

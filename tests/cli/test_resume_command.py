@@ -133,3 +133,33 @@ def test_trials_whose_agent_never_really_ran_are_run_again_on_request(seatrial: 
     assert seatrial("resume", job, "--retry-warned", "--max-failed", 1).code == 0
     assert [name.partition(".")[0] for name in engine.ran] == ["crc"]
     assert [path.name.partition(".")[0] for path in (job / "tries").iterdir()] == ["crc"]
+
+
+@pytest.mark.parametrize("again", [(), ("--retry-failed",), ("--retry-warned",)])
+def test_a_trial_of_a_newer_version_is_left_alone_and_named(
+    seatrial: Seatrial, engine: ScriptedEngine, job, again: tuple[str, ...]
+):
+    trial = next(path for path in (job / "trials").iterdir() if path.name.startswith("crc"))
+    newer = (trial / "record.json").read_bytes().replace(b'"schema_version": 1', b'"schema_version": 2')
+    (trial / "record.json").write_bytes(newer)
+    for line in (
+        seatrial("resume", job, "--max-failed", 1, *again).err,
+        seatrial("show", job).err,
+        seatrial("gc", job).err + seatrial("show", job, "crc").err,
+    ):
+        assert f"{trial.name} does not count: its record.json has version 2" in line
+    assert not [name for name in engine.ran if name.startswith("crc")]
+    assert (trial / "record.json").read_bytes() == newer
+    assert not (job / "damaged").exists()
+    assert "Continue with" not in seatrial("show", job).err
+
+
+def test_a_trial_that_a_newer_version_judged_again_is_not_run_again(
+    seatrial: Seatrial, engine: ScriptedEngine, job, tmp_path
+):
+    trial = next(path for path in (job / "trials").iterdir() if path.name.startswith("volts"))
+    later = job / "revisions" / f"{trial.name}.1"
+    later.mkdir(parents=True)
+    (later / "record.json").write_text('{"schema_version": 2}')
+    assert f"revision 1 of {trial.name} does not count" in seatrial("resume", job, "--retry-failed").err
+    assert (engine.ran, trial.is_dir(), later.is_dir()) == ([], True, True)

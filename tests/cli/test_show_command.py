@@ -11,7 +11,7 @@ from seatrial.cli.show_command import read_words
 from seatrial.cli.trial_view import read_tail
 from seatrial.errors import UsageError
 from seatrial.model.job import TaskLabels
-from seatrial.model.record import FileChanges, ModelUsage, TrialRecord
+from seatrial.model.record import FileChanges, LimitSpec, ModelUsage, SandboxRef, TrialRecord
 from seatrial.report.tables import estimate_cells, share_cells
 from seatrial.stats.estimates import estimate_mean
 from seatrial.store.job_store import JobStore
@@ -518,3 +518,23 @@ def test_show_loads_no_numerics(two_agents):
         "print(sorted(name for name in ('numpy', 'scipy', 'jinja2', 'rich') if name in sys.modules))\n"
     )
     assert on_terminal((sys.executable, "-c", script, str(two_agents))).splitlines()[-1] == "[]"
+
+
+def test_limits_that_did_not_hold_are_seen_in_the_job_and_in_the_trial(seatrial: Seatrial, tmp_path):
+    weak = SandboxRef(
+        backend="local",
+        image="host",
+        limits_asked=LimitSpec(cpus=1, memory_mb=512),
+        limits_enforced=LimitSpec(cpus=1),
+        network="host",
+        network_asked="none",
+    )
+    never = record("t3", BROKEN, sandbox=weak)
+    make_job(tmp_path / "job", record("t1", 1.0, sandbox=weak), record("t2", 0.0, sandbox=weak), never)
+    said = "limits that were asked for and not enforced: memory_mb (2 trials), network (2 trials)"
+    assert f"oracle: {said}" in seatrial("show", tmp_path / "job").out.splitlines()
+    assert cells("not held    memory_mb 512, network none") in [
+        cells(line) for line in seatrial("show", tmp_path / "job", "t1").out.splitlines()
+    ]
+    total = json.loads(seatrial("show", tmp_path / "job", "--json").out)["summary"]["total"]
+    assert total["unheld"] == {"memory_mb": 2, "network": 2}

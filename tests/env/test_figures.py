@@ -6,8 +6,8 @@ import itertools
 import pytest
 
 import seatrial as vf
-from seatrial.analysis.figures import format_mean
 from seatrial.env.figures import MetricMean, evaluation_figures
+from seatrial.model.outcome import format_mean
 from tests.env.games import ROWS, Guessing, counting
 
 

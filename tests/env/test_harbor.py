@@ -671,6 +671,17 @@ def test_what_has_a_result_is_not_run_again_and_what_the_machine_failed_is(tmp_p
     assert nothing.sandboxes == []
 
 
+def test_rollouts_of_a_newer_version_are_left_alone(tmp_path):
+    run(tmp_path)
+    record = next((tmp_path / "job" / "trials").iterdir()) / "record.json"
+    newer = record.read_bytes().replace(b'"schema_version": 1', b'"schema_version": 2')
+    record.write_bytes(newer)
+    again = world(agent)
+    with pytest.raises(vf.JobError, match=r"has version 2.*install a newer one; or save to another folder"):
+        run(tmp_path, backend=again, resume=True)
+    assert (again.sandboxes, record.read_bytes()) == ([], newer)
+
+
 def test_an_evaluation_that_is_another_one_is_not_gone_on_with(tmp_path):
     run(tmp_path, sampling_args={"temperature": 0.5})
     with pytest.raises(vf.JobError, match="not the same evaluation"):

@@ -9,7 +9,7 @@ from seatrial.report.comment import write_markdown
 from seatrial.report.document import make_document
 from seatrial.report.html.page import render_html
 from seatrial.review.agreement import agreement_report
-from tests.review.journals import reviewed_job, said
+from tests.review.journals import drawn, reviewed_job, said
 
 TASKS = {f"t{number}": float(number % 2) for number in range(6)}
 MARKUP = "<img src=x onerror=alert(1)>|`"
@@ -33,7 +33,28 @@ def test_sentences_for_a_report(job):
     )
     assert verifier.startswith("Of 6 trials that both judged, people agree with the verifier on 83.3% (")
     assert verifier.endswith("it passed 1 that they fail and failed 0 that they pass.")
-    assert rate.startswith("The verifier passes 50.0%; corrected by what people say it would be 33.3% (")
+    assert rate.startswith("The verifier passes 50.0% of 6 trials; corrected by what people say it would be 33.3% (")
+
+
+def test_what_is_weighted_says_so(tmp_path):
+    rare, sure = drawn("random", 0.4), drawn("disputed", 1.0)
+    entries = [
+        said("t1.oracle.1", "ada", "p", sampling=rare),
+        said("t3.oracle.1", "ada", "f", sampling=sure),
+        said("t2.oracle.1", "ada", "f", sampling=rare),
+    ]
+    report = agreement_report([reviewed_job(tmp_path / "job", TASKS, *entries)])
+    verifier = report.overall.verifier
+    assert [row[0] for row in people.shares_table(verifier).rows] == [
+        "precision, weighted",
+        "recall, weighted",
+        "specificity, weighted",
+    ]
+    assert [row[0] for row in people.rates_table(verifier).rows][1:] == ["corrected, weighted"] * 2
+    assert "corrected, weighted" in people.agents_table(report).columns
+    _, agreed, rate = people.people_lines(report)
+    assert "%, weighted (" in agreed
+    assert "corrected, weighted by what people say" in rate
 
 
 def test_where_agreement_cannot_be_told_the_reason_is(tmp_path):

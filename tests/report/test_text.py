@@ -11,7 +11,6 @@ from seatrial.report.text import (
     failure_line,
     format_cost,
     format_duration,
-    format_reward,
     harmless,
     harmless_lines,
     outcome_counts,
@@ -43,13 +42,6 @@ def entry(**values):
 )
 def test_durations(seconds, text):
     assert format_duration(seconds) == text
-
-
-@pytest.mark.parametrize(
-    ("reward", "text"), [(None, "-"), (1.0, "1"), (0.0, "0"), (0.123456789, "0.123457"), (0.9999999, "0.9999999")]
-)
-def test_rewards(reward, text):
-    assert format_reward(reward) == text
 
 
 @given(st.text())

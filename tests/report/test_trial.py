@@ -2,7 +2,7 @@
 
 import pytest
 
-from seatrial.model.evaluation import ConfidenceMetadata, EvaluationResult, ValidityCheck
+from seatrial.model.evaluation import ClaimedAgreement, ConfidenceMetadata, EvaluationResult, ValidityCheck
 from seatrial.model.record import (
     AgentRef,
     LimitSpec,
@@ -77,6 +77,8 @@ def test_limits_are_told_and_those_that_do_not_hold_apart():
     weaker = sandbox.model_copy(update={"limits_enforced": LimitSpec(cpus=0.5)})
     facts = dict(machine(record("t", 1.0, sandbox=weaker)))
     assert (facts["limits"], facts["not held"]) == ("cpus 0.5", "memory_mb 64")
+    open_to_all = weaker.model_copy(update={"network": "host", "network_asked": "none"})
+    assert open_to_all.not_held == {"memory_mb": 64, "network": "none"}
 
 
 def test_the_models_share_is_told_with_its_cost():
@@ -96,6 +98,9 @@ def test_how_sure_one_may_be_is_told_once():
     sure = ConfidenceMetadata(annotator_count=3, confidence_interval=(0.25, 1.0), agreement_metric="kappa")
     told = evaluation.model_copy(update={"confidence": sure, "breakdown": {"confidence": {"annotator_count": 3}}})
     assert confidence(told) == "annotator count 3, agreement metric kappa, confidence interval 0.25 to 1"
+    reviewed = ConfidenceMetadata(annotator_count=1, claimed=ClaimedAgreement(annotator_count=3))
+    told = evaluation.model_copy(update={"confidence": reviewed})
+    assert confidence(told) == "annotator count 1; the verifier claims annotator count 3"
     assert breakdown_table(told).rows == []
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from seatrial.errors import UsageError
-from seatrial.model.evaluation import Judgment
+from seatrial.model.evaluation import Judgment, category_slug
 from seatrial.model.review import ReviewContext, ReviewEntry, last_words
 from seatrial.review.agreement import reviewer_figures
 from seatrial.review.cases import cases_of
@@ -19,7 +19,6 @@ from seatrial.review.verdicts import (
     ReviewState,
     adjudication_entry,
     calibration_of,
-    category_slug,
     moment_after,
     review_of,
     undo_entry,

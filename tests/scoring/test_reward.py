@@ -341,6 +341,8 @@ def test_a_verifier_cannot_say_what_only_a_run_can_know():
     found, (said,) = tags([{"category": "program_changed", "description": "the agent did"}])
     assert [tag.category for tag in found] == ["verifier:program_changed"]
     assert "which only Seatrial gives" in said
+    (spelled,), _ = tags([{"category": " Program  Changed"}])
+    assert spelled.category == "verifier: Program  Changed"
 
 
 def test_every_category_of_the_run_is_among_those_that_no_verifier_can_give():
@@ -398,6 +400,12 @@ def test_a_field_that_nobody_knows_is_named():
     found, (said,) = confidence({"annotator_count": 2, "mood": "good"})
     assert found == ConfidenceMetadata(annotator_count=2)
     assert "'mood'" in said
+
+
+def test_a_verifier_cannot_speak_for_people():
+    found, (said,) = confidence({"annotator_count": 2, "claimed": {"annotator_count": 9}})
+    assert found == ConfidenceMetadata(annotator_count=2)
+    assert "'claimed'" in said
 
 
 @pytest.mark.parametrize("declared", [None, 0.9, "high", [], {}, {"score": 1, "max_score": 1}])

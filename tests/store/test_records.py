@@ -86,7 +86,6 @@ DAMAGE = {
     "link": (replace_by(lambda path: path.symlink_to("/etc/hostname")), "is a link"),
     "folder": (replace_by(lambda path: path.mkdir()), "its record.json cannot be read: it is not a regular file"),
     "huge": (replace_by(sparse), "53,687,091,200 bytes, expected"),
-    "later version": (lambda store: rewrite(store, schema_version=7), "has version 7, and this Seatrial reads up to 1"),
     "another trial": (lambda store: rewrite(store, trial_id=SOUND), f"the record of another trial, {SOUND}"),
     "another job's name": (lambda store: rewrite(store, job="weekly"), "made by another job (weekly)"),
     "another job of that name": (lambda store: rewrite(store, job_id="that job"), "made by another job (nightly)"),
@@ -120,6 +119,29 @@ def test_what_is_no_record_of_the_trial_is_named_and_not_counted(store, damage, 
     assert (counted(store), uncounted(store)) == ([TRIAL, SOUND], {})
     kept = [path.name for path in (store.path / "damaged").iterdir()]
     assert kept == ([] if reason == "its folder is gone" else [f"{TRIAL}.1"])
+
+
+def test_a_record_of_a_newer_version_is_named_and_is_not_to_be_run_again(store):
+    rewrite(store, schema_version=7)
+    census = JobStore.open(store.path).census()
+    (found,) = census.uncounted
+    assert (found.trial_id, found.newer, found.planned) == (TRIAL, True, False)
+    assert (census.newer, census.taken) == ({TRIAL}, {TRIAL, SOUND})
+    with pytest.raises(StoreError, match=r"has version 7, and this Seatrial reads up to 1; install a newer one"):
+        store.record(TRIAL)
+
+
+def test_what_is_damaged_is_left_alone_where_a_newer_version_has_judged_it_since(store):
+    later = store.path / "revisions" / f"{TRIAL}.1"
+    shutil.copytree(folder(store), later)
+    (later / "record.json").write_text('{"schema_version": 7}')
+    census = JobStore.open(store.path).census()
+    assert [entry.trial_id for entry in census.entries] == [TRIAL, SOUND]
+    assert [(found.revision, found.newer) for found in census.uncounted] == [(1, True)]
+    (folder(store) / "record.json").write_bytes(b"")
+    census = JobStore.open(store.path).census()
+    assert [(found.revision, found.planned) for found in census.uncounted] == [(1, False), (0, False)]
+    assert census.taken == {TRIAL, SOUND}
 
 
 def test_a_damaged_trial_that_is_asked_for_says_what_to_do(store):

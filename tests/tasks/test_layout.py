@@ -509,3 +509,24 @@ def test_of_a_file_that_grows_counts_what_it_had_when_it_was_opened(tests_folder
     assert len(reads) < 10
     monkeypatch.undo()
     assert digest_folder(tests_folder) != before
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path"),
+    [("a*" * 30 + "b", "a" * 200), ("**/a/**/a/**/b", "a/" * 2000), ("*a*a/" * 6, "a" * 90)],
+)
+def test_a_pattern_that_no_program_gets_to_the_end_of_is_refused(tmp_path, pattern, path):
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / ".harborignore").write_text(f"*.pyc\n{pattern}\n")
+    ignored = ignored_in(tmp_path / "tests")
+    with pytest.raises(OversizeError, match="has more stars than can be matched"):
+        ignored(path)
+
+
+def test_usual_patterns_have_not_too_many_stars(tmp_path):
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / ".harborignore").write_text("**/build/**/*.test.*.js\n*_*_*_*.csv\n**/*~\n")
+    ignored = ignored_in(tmp_path / "tests")
+    assert ignored("a/build/b/" + "c/" * 12 + "x.test.y.js")
+    assert ignored("measured_2026_05_04_left_bearing_of_the_second_pump.csv")
+    assert not ignored("x/" * 12 + "y" * 60)

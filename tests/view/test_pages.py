@@ -90,7 +90,7 @@ def test_a_job_says_how_good_its_agents_are_and_lists_its_trials(tmp_path):
     assert 'href="/compare?a=a"' in page
     assert "#trials?" not in page
     assert "off_by_one" in plain(tagged)
-    assert 'href="/jobs/b/?agent=noop&amp;tag=mechanical%3Aoff_by_one#trials"' in tagged
+    assert 'href="/jobs/b/?agent=noop&amp;tag=off_by_one#trials"' in tagged
     assert "1 to 6 of 6 trials that fit, of 12" in plain(narrowed)
     assert 'aria-sort="descending"' in narrowed
     assert "is no condition" in plain(wrong) or "there is no key" in plain(wrong)

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from seatrial.analysis.figures import SCORED, Figures, Trials, format_mean
+from seatrial.analysis.figures import SCORED, Figures, Trials
 from seatrial.analysis.loaded import LoadedJob, agents_table, human_tags, planned_entries
 from seatrial.analysis.tables import html_table
 from seatrial.errors import UsageError
 from seatrial.model.evaluation import Judgment
 from seatrial.model.job import LockedTask, TaskLabels
+from seatrial.model.outcome import format_mean
 from seatrial.model.review import ReviewEntry, last_words
 from seatrial.stats.estimates import Attempts
 from seatrial.store.index import TrialEntry

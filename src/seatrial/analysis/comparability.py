@@ -13,6 +13,7 @@ from seatrial.analysis.arms import Arm
 from seatrial.errors import SeatrialError
 from seatrial.model.job import AgentOptions, JobFile, ModelOptions, TrialOptions
 from seatrial.model.options import Option, options_of
+from seatrial.model.outcome import format_mean
 from seatrial.model.record import TrialRecord
 from seatrial.store.index import TrialEntry, setting_facts
 
@@ -384,9 +385,10 @@ def _unscored(arm: Arm) -> int:
 def _warnings(first: Arm, second: Arm) -> Iterator[str]:
     shares = [_unscored(arm) / len(arm.trials) if arm.trials else 0.0 for arm in (first, second)]
     if abs(shares[0] - shares[1]) > _VERY_DIFFERENT:
+        without = " and ".join(format_mean(share, ".0%") for share in shares)
         yield (
-            f"{shares[0]:.0%} and {shares[1]:.0%} of the trials have no verdict; if those are not like the others, the "
-            "difference is not that of the agents"
+            f"{without} of the trials have no verdict; if those are not like the others, the difference is not that of "
+            "the agents"
         )
     for arm in (first, second):
         if (waiting := arm.planned - len(arm.trials)) > 0:

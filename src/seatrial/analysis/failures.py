@@ -1,4 +1,4 @@
-"""Why trials failed: their classified failures counted by category, source and agent, with how sure the shares are.
+"""Why trials failed: their classified failures counted by category and agent, with how sure the shares are.
 
 What a run itself noticed about an agent is evidence and explains no reward, so it is counted apart. Trials that were
 never judged have causes instead: a machine that failed and a verifier that could not judge say nothing of an agent.
@@ -20,19 +20,17 @@ from seatrial.store.index import TrialEntry
 MOST_KINDS = 40
 _MOST_EXAMPLES = 3
 
-Kind = tuple[str, str]
-"""A category and who classified: `mechanical`, `human` or `judge`."""
-
 
 @dataclass(frozen=True, slots=True)
 class TagCount:
-    """How many scored trials of an arm have a tag, and how many of them did not pass.
+    """How many scored trials of an arm are classified so, by whichever `source`, and how many of them did not pass.
 
     The shares are means over tasks: of all scored trials, and of those that did not pass; None where there are none.
     """
 
     category: str
     source: str
+    """Who classified, such as `human, judge`."""
     arm: str
     trials: int
     failed: int
@@ -90,15 +88,15 @@ class Taxonomy:
 def taxonomy_of(arms: Sequence[Arm], *, level: float | None = 0.95) -> Taxonomy:
     """Count why the trials of arms failed; without a level there are no shares, which take most of the time."""
     found = [_tagged(arm.scored) for arm in arms]
-    kinds = Counter[Kind]()
+    kinds = Counter[str]()
     for tagged in found:
-        kinds.update({kind: len(trials) for kind, trials in tagged.items()})
-    ordered = sorted(kinds, key=lambda kind: (-kinds[kind], kind))
+        kinds.update({category: len(trials) for category, trials in tagged.items()})
+    ordered = sorted(kinds, key=lambda category: (-kinds[category], category))
     counts = [
-        _count(arm, kind, tagged[kind], level)
-        for kind in ordered[:MOST_KINDS]
+        _count(arm, category, tagged[category], level)
+        for category in ordered[:MOST_KINDS]
         for arm, tagged in zip(arms, found, strict=True)
-        if kind in tagged
+        if category in tagged
     ]
     return Taxonomy(
         failures=tuple(count for count in counts if count.category not in RUN_CATEGORIES),
@@ -110,31 +108,32 @@ def taxonomy_of(arms: Sequence[Arm], *, level: float | None = 0.95) -> Taxonomy:
     )
 
 
-def _kinds(trial: TrialEntry) -> tuple[Kind, ...]:
-    return _split(trial.tags)
-
-
 @lru_cache(maxsize=1024)
-def _split(tags: tuple[str, ...]) -> tuple[Kind, ...]:
-    parts = [tag.partition(":") for tag in tags]
-    return tuple((category, source) for source, _, category in parts)
-
-
-def _tagged(trials: Iterable[TrialEntry]) -> Mapping[Kind, list[TrialEntry]]:
-    found: dict[Kind, list[TrialEntry]] = defaultdict(list)
-    for trial in trials:
-        if trial.tags:
-            for kind in _kinds(trial):
-                found[kind].append(trial)
+def _sources(tags: tuple[str, ...]) -> Mapping[str, Sequence[str]]:
+    """By category, who classified."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for source, _, category in (tag.partition(":") for tag in tags):
+        found[category].append(source)
     return found
 
 
-def _count(arm: Arm, kind: Kind, trials: Sequence[TrialEntry], level: float | None) -> TagCount:
+def _tagged(trials: Iterable[TrialEntry]) -> Mapping[str, list[TrialEntry]]:
+    found: dict[str, list[TrialEntry]] = defaultdict(list)
+    for trial in trials:
+        if trial.tags:
+            for category in _sources(trial.tags):
+                found[category].append(trial)
+    return found
+
+
+def _count(arm: Arm, category: str, trials: Sequence[TrialEntry], level: float | None) -> TagCount:
     failed = [trial for trial in trials if trial.outcome != "pass"]
+    sources = sorted({source for tags in {each.tags for each in trials} for source in _sources(tags)[category]})
     shares = (None, None) if level is None else _shares(arm, trials, failed, level)
     examples = nsmallest(_MOST_EXAMPLES, failed or trials, key=lambda trial: (trial.reward or 0.0, trial.trial_id))
     return TagCount(
-        *kind,
+        category=category,
+        source=", ".join(sources),
         arm=arm.label,
         trials=len(trials),
         failed=len(failed),
@@ -187,12 +186,12 @@ def _said(trial: TrialEntry) -> str:
     """Why a verifier could not judge, as far as it was classified."""
     if trial.outcome == "verifier_error" and trial.broken:
         return "the verifier has no verdict even on an untouched system"
-    return ", ".join(category for category, _ in _kinds(trial)) or "no reason is known"
+    return ", ".join(_sources(trial.tags)) or "no reason is known"
 
 
 def is_unclassified(tags: tuple[str, ...]) -> bool:
     """Whether tags explain no reward: there are none, or a run made all of them."""
-    return all(category in RUN_CATEGORIES for category, _ in _split(tags))
+    return RUN_CATEGORIES.issuperset(_sources(tags))
 
 
 def _total(arm: Arm) -> FailedCount:

@@ -16,7 +16,7 @@ from operator import attrgetter
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any, get_args
 
-from seatrial.model.outcome import ROUNDING, SCORED_OUTCOMES, Outcome
+from seatrial.model.outcome import SCORED_OUTCOMES, Outcome, format_mean
 from seatrial.stats.corrected import FAILED, CorrectedMean, Possible, corrected_mean, known
 from seatrial.stats.estimates import (
     Attempts,
@@ -35,7 +35,9 @@ SCORED = SCORED_OUTCOMES
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 # Asked of each of up to 100,000 trials: a getter takes half as long as the same in a loop.
-_OUTCOME, _TASK, _PUT_BACK, _WARNINGS = map(attrgetter, ("outcome", "task_id", "put_back", "warnings"))
+_OUTCOME, _TASK, _PUT_BACK, _WARNINGS, _UNHELD = map(
+    attrgetter, ("outcome", "task_id", "put_back", "warnings", "unheld")
+)
 _TASK_AND_REWARD = attrgetter("task_id", "reward")
 _USED = attrgetter("model_calls", "input_tokens", "output_tokens", "cost_usd", "prices")
 
@@ -197,6 +199,8 @@ class Figures:
     """Trials whose verifier did not meet everything as the agent left it."""
     warnings: Mapping[str, int] = field(default_factory=dict)
     """How many trials are tagged with each code."""
+    unheld: Mapping[str, int] = field(default_factory=dict)
+    """In how many trials each limit was asked for and not enforced."""
     regraded: int = 0
     first_mean: float | None = None
     """The mean of all by the verdicts when they ran; None where none was judged again."""
@@ -325,6 +329,7 @@ def figures_of(
         believed_mean=believed_mean,
         curated=sum(map(bool, map(_PUT_BACK, trials.entries))),
         warnings=dict(Counter(chain.from_iterable(map(_WARNINGS, trials.entries)))),
+        unheld=dict(Counter(chain.from_iterable(map(_UNHELD, trials.entries)))),
         regraded=regraded,
         first_mean=first_mean,
     )
@@ -405,14 +410,6 @@ def times_of(trials: Iterable["TrialEntry"]) -> Times | None:
     return Times(median(seconds), seconds[math.ceil(0.9 * len(seconds)) - 1], math.fsum(seconds))
 
 
-def format_mean(mean: float | None, spec: str = ".3f") -> str:
-    """A mean or a share as people read it, a dash for none. What only rounding would make a 1 has a `<` before it."""
-    if mean is None:
-        return "-"
-    text = f"{mean:{spec}}"
-    return f"<{text}" if mean < 1.0 - ROUNDING and text == f"{1.0:{spec}}" else text
-
-
 def tally_json(figures: Figures) -> dict[str, Any]:
     """The means and counts of trials as programs get them: every number and every denominator."""
     return {
@@ -437,6 +434,7 @@ def tally_json(figures: Figures) -> dict[str, Any]:
         "believed_mean": figures.believed_mean,
         "curated": figures.curated,
         "warnings": dict(figures.warnings),
+        "unheld": dict(figures.unheld),
         "regraded": figures.regraded,
         "first_mean": figures.first_mean,
     }

@@ -12,20 +12,28 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from seatrial.analysis.figures import Figures, Trials, as_counted, format_mean
+from seatrial.analysis.figures import Figures, Trials, as_counted
 from seatrial.analysis.summary import JobSummary, by_agent, planned_trials, summary_of
 from seatrial.analysis.tables import Table, html_table, interval, money
 from seatrial.errors import JobError, UsageError
 from seatrial.jobs.plan import plan_trials
-from seatrial.model.evaluation import Annotation, ConfidenceMetadata, ErrorSource, ErrorTag, Judgment
+from seatrial.model.evaluation import (
+    Annotation,
+    ClaimedAgreement,
+    ConfidenceMetadata,
+    ErrorSource,
+    ErrorTag,
+    Judgment,
+    category_slug,
+)
 from seatrial.model.job import AgentOptions, JobFile, TaskLabels
-from seatrial.model.outcome import Outcome
+from seatrial.model.outcome import Outcome, format_mean
 from seatrial.model.record import TrialRecord
 from seatrial.model.review import ReviewEntry, first_words, last_words, not_taken_back
-from seatrial.stats.agreement import RaterAgreement, rater_agreement
 from seatrial.store.index import TrialEntry
 from seatrial.store.job_store import JobStore
 from seatrial.store.records import Uncounted
@@ -116,7 +124,8 @@ class TrialCondition:
     def _is_like(self, trial: TrialEntry, labels: TaskLabels) -> bool:
         if self.key in _WORDS:
             found = [word for word in _WORDS[self.key](trial, labels) if word is not None]
-            return any(value == word or fnmatchcase(word, value) for value in self.values for word in found)
+            values = [*self.values, *map(_like_a_tag, self.values)] if self.key == "tag" else self.values
+            return any(value == word or fnmatchcase(word, value) for value in values for word in found)
         number = _NUMBERS[self.key](trial)
         return number is not None and any(_is_number_like(number, value) for value in self.values)
 
@@ -205,6 +214,11 @@ def _number(text: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
+def _like_a_tag(value: str) -> str:
+    """A pattern of a category as somebody may have written it, in the way in which categories are counted."""
+    return "_".join(value.lower().split())
+
+
 def _is_number_like(number: float, value: str) -> bool:
     wanted = _number(value)
     return fnmatchcase(f"{number:.15g}", value) if wanted is None else number == wanted
@@ -218,19 +232,13 @@ Reviews = Mapping[str, Sequence[ReviewEntry]]
 LABELS = (Judgment.PASS.value, Judgment.FAIL.value)
 """What reviewers decide between. One who defers has said nothing yet."""
 
-_METHOD = "bootstrap over trials"
-_INTERVAL = ("confidence_interval", "confidence_method", "confidence_level", "sample_size")
+_OF_ANNOTATORS = set(ClaimedAgreement.model_fields)
 
 
 def first_ratings(reviews: Reviews) -> dict[str, dict[str, str]]:
     """What reviewers decided before they knew of each other, by trial and reviewer; deferrals are missing."""
     found = {trial: _decided(first_words(entries)) for trial, entries in reviews.items()}
     return {trial: said for trial, said in found.items() if said}
-
-
-def reviewer_agreement(reviews: Reviews, *, level: float = 0.95, seed: int = 0) -> RaterAgreement:
-    """How far the reviewers of a job agree, by what each said first."""
-    return rater_agreement([*first_ratings(reviews).values()], labels=LABELS, level=level, seed=seed)
 
 
 def standing(entries: Sequence[ReviewEntry]) -> list[ReviewEntry]:
@@ -248,8 +256,8 @@ def human_tags(entries: Sequence[ReviewEntry]) -> list[ErrorTag]:
     said: dict[str, list[str]] = {}
     for entry in standing(entries):
         for category in entry.annotation.categories if entry.annotation else ():
-            if category:
-                said.setdefault(category, []).append(entry.reviewer_id)
+            if slug := category_slug(category):
+                said.setdefault(slug, []).append(entry.reviewer_id)
     return [
         ErrorTag(category=category, description=f"said by {', '.join(dict.fromkeys(who))}", source=ErrorSource.HUMAN)
         for category, who in said.items()
@@ -257,48 +265,36 @@ def human_tags(entries: Sequence[ReviewEntry]) -> list[ErrorTag]:
 
 
 def review_confidence(
-    entries: Sequence[ReviewEntry], agreement: RaterAgreement, known: ConfidenceMetadata | None = None
+    entries: Sequence[ReviewEntry], known: ConfidenceMetadata | None = None
 ) -> ConfidenceMetadata | None:
-    """How sure one may be of a verdict, by how many decided it and how far reviewers of the whole job agree.
+    """How sure one may be of a trial, by its own reviews: how many decided it, and how many pairs of them agreed first.
 
-    What a verifier said of itself stays: its repeats, and an interval of its own.
+    What its verifier said stays: its repeats and its interval where they are, what it said of annotators as `claimed`.
     """
     count = len(_decided(last_words(entries)))
     if not count:
         return known
-    values = known.model_dump(exclude_none=True) if known else {}
-    has_interval = any(name in values for name in _INTERVAL)
+    values = known.model_dump(exclude=_OF_ANNOTATORS, exclude_none=True) if known else {}
+    claimed = known.model_dump(include=_OF_ANNOTATORS, exclude_none=True) if known else {}
+    if claimed:
+        values["claimed"] = claimed
     values["annotator_count"] = count
-    if agreement.first and agreement.headline:
-        found = agreement.first
-        values |= {"inter_rater_agreement": max(-1.0, found.value), "agreement_metric": agreement.headline}
-        if not has_interval:
-            values |= {"sample_size": agreement.shared}
-        if not has_interval and found.low is not None and found.high is not None:
-            values |= {"confidence_interval": (found.low, found.high)}
-            values |= {"confidence_method": _METHOD, "confidence_level": found.level}
+    if pairs := [*combinations(_decided(first_words(entries)).values(), 2)]:
+        same = sum(one == other for one, other in pairs)
+        values |= {"inter_rater_agreement": same / len(pairs), "agreement_metric": "percent"}
     return ConfidenceMetadata.model_validate(values)
 
 
-def reviewed_in(record: TrialRecord, reviews: Reviews) -> TrialRecord:
-    """A record with what the journal of its job says of it."""
-    entries = reviews.get(record.trial_id)
-    return reviewed_record(record, entries, reviewer_agreement(reviews)) if entries else record
-
-
-def reviewed_record(record: TrialRecord, entries: Sequence[ReviewEntry], agreement: RaterAgreement) -> TrialRecord:
-    """A record with all that in its evaluation; one that was never judged has no place for it.
-
-    `agreement` is that of the whole job.
-    """
+def reviewed_record(record: TrialRecord, entries: Sequence[ReviewEntry]) -> TrialRecord:
+    """A record with what its reviews say in its evaluation; one that was never judged has no place for it."""
     said = [each.annotation for each in not_taken_back(entries) if each.annotation]
     joined = with_annotations(record, said)
     if joined.evaluation is None or not said:
         return joined
     known = joined.evaluation.error_taxonomy or []
-    seen = {(tag.category, tag.source) for tag in known}
+    seen = {(category_slug(tag.category), tag.source) for tag in known}
     tags = [*known, *(tag for tag in human_tags(entries) if (tag.category, tag.source) not in seen)]
-    confidence = review_confidence(entries, agreement, joined.evaluation.confidence)
+    confidence = review_confidence(entries, joined.evaluation.confidence)
     changed = {"error_taxonomy": tags or joined.evaluation.error_taxonomy, "confidence": confidence}
     return joined.model_copy(update={"evaluation": joined.evaluation.model_copy(update=changed)})
 
@@ -414,19 +410,13 @@ class LoadedJob:
         """The whole journal of reviews: how each verdict came about, also of those that were taken back."""
         return self.store.reviews()
 
-    @cached_property
-    def agreement(self) -> RaterAgreement:
-        """How far its reviewers agree, by what each said first."""
-        return reviewer_agreement(self.reviews)
-
     def record(self, trial_id: str) -> TrialRecord:
         """Everything about one trial, with what reviewers said of it: verdicts, tags, and how far they agree.
 
         Raises JobError when there is no such trial.
         """
         record = self.store.revisions(trial_id)[-1].record
-        entries = self.reviews.get(trial_id)
-        return reviewed_record(record, entries, self.agreement) if entries else record
+        return reviewed_record(record, self.reviews.get(trial_id, ()))
 
     def to_pandas(self) -> "pd.DataFrame":
         """A DataFrame with a row for each trial; docs/python.md names its columns. Raises UsageError without pandas."""

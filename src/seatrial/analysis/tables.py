@@ -8,6 +8,7 @@ import html
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from seatrial.model.outcome import format_range
 from seatrial.stats.estimates import Estimate
 from seatrial.stats.paired import Paired
 
@@ -82,7 +83,7 @@ def pair_row(labels: tuple[str, str], paired: Paired | None, p_value: float | No
 
 def interval(estimate: Estimate | None) -> str:
     """From where to where a mean may be, a dash for none."""
-    return "-" if estimate is None else f"{estimate.low:.3f} to {estimate.high:.3f}"
+    return "-" if estimate is None else format_range(estimate.low, estimate.high)
 
 
 def money(usd: float | None) -> str:

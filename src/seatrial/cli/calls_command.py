@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from seatrial.cli.job_view import find_trial
 from seatrial.errors import JobError, StoreError
-from seatrial.gateway.calls import conversation, parse_calls, whole_request
+from seatrial.gateway.calls import conversation, whole_request
 from seatrial.model.record import TrialRecord
 from seatrial.model.trace import ModelCall
 from seatrial.report.conversation import ShownPart, block, describe_threads, headline, part_calls, shown_parts
@@ -29,10 +29,16 @@ T = TypeVar("T")
 class _Talk:
     """The calls of a trial, or of one of its steps."""
 
-    step: str | None
-    path: Path
-    stored: bytes
+    talk: TrialTalk
     calls: Sequence[ModelCall]
+
+    @property
+    def step(self) -> str | None:
+        return self.talk.step
+
+    @property
+    def path(self) -> Path:
+        return self.talk.path
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +89,11 @@ def command(job: Path, trial: str, **asked: Any) -> None:
 
 
 def _talks(record: TrialRecord, folder: Path) -> list[_Talk]:
-    return [_Talk(each.step, each.path, *_read(each)) for each in find_talks(record, folder)]
+    return [_Talk(each, _read(each)) for each in find_talks(record, folder)]
 
 
-def _read(talk: TrialTalk) -> tuple[bytes, list[ModelCall]]:
-    stored = talk.stored()
-    return stored, _unless_damaged(talk.path, lambda: sorted(parse_calls(stored), key=lambda call: call.index))
+def _read(talk: TrialTalk) -> list[ModelCall]:
+    return _unless_damaged(talk.path, lambda: sorted(talk.calls(), key=lambda call: call.index))
 
 
 def _unless_damaged(path: Path, read: Callable[[], T]) -> T:
@@ -152,7 +157,7 @@ def _show_whole(talk: _Talk, index: int) -> None:
 
 def _show_stored(talk: _Talk, index: int | None) -> None:
     # Parsed and written again for the sake of ASCII: a stranger's text may have characters that steer a terminal.
-    for line in talk.stored.splitlines():
-        value = json.loads(line) if line else {}
+    for line in talk.talk.stored():
+        value = json.loads(line) if line.strip() else {}
         if value and index in (None, value["index"]):
             click.echo(json.dumps(value))

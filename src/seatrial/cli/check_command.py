@@ -48,7 +48,8 @@ from seatrial.model.base import to_json
 from seatrial.model.check import REMOVED_CHECKS, CheckFinding, CheckId, CheckOutcome, CheckReport, TaskCheck, Weight
 from seatrial.model.job import JobSpec
 from seatrial.model.options import Option, declared_options, option_words
-from seatrial.report.text import counted, format_duration, format_reward, harmless, harmless_lines
+from seatrial.model.outcome import format_reward
+from seatrial.report.text import counted, format_duration, harmless, harmless_lines
 from seatrial.store.files import replace_file, storing
 
 if TYPE_CHECKING:  # slow to import, and only terminals need it

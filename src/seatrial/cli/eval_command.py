@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 import click
 
-from seatrial.analysis.figures import format_mean
 from seatrial.cli.eval_options import GROUPS, UNLISTED, eval_options
 from seatrial.cli.eval_prepared import PreparedEval, prepare_eval
 from seatrial.cli.eval_running import figures_json, show_figures
@@ -30,6 +29,7 @@ from seatrial.env.results import Output, Results
 from seatrial.env.saving import METADATA, keep_metadata, read_outputs, write_results
 from seatrial.errors import SeatrialError, StoreError
 from seatrial.model.events import Notice
+from seatrial.model.outcome import format_reward
 from seatrial.report.text import counted
 from seatrial.trial.events import RolloutFinished
 
@@ -256,7 +256,7 @@ def _missed_gates(figures: EvalFigures, gates: Gates) -> Iterator[str]:
     if gates.fail_under is not None and mean is None:
         yield f"no rollout has a reward, --fail-under wants a mean of {gates.fail_under:g}"
     elif gates.fail_under is not None and mean is not None and mean < gates.fail_under - ROUNDING:
-        yield f"the mean reward {format_mean(mean, '.4g')} is below --fail-under {gates.fail_under:g}"
+        yield f"the mean reward {format_reward(mean)} is below --fail-under {gates.fail_under:g}"
     if figures.failed and figures.failed / found.finished > gates.max_failed:
         yield (
             f"{figures.failed} of {found.finished} rollouts came to nothing, more than the share --max-failed "

@@ -19,6 +19,7 @@ from seatrial.env.loading import Loader, blaming_module, find_environment, read_
 from seatrial.env.saving import RESULTS, ROLLOUTS, read_metadata
 from seatrial.errors import JobError, UsageError
 from seatrial.jobs.api import new_job_folder
+from seatrial.model.outcome import format_reward
 from seatrial.store.files import JOB
 from seatrial.untrusted.json import mapping
 
@@ -272,8 +273,8 @@ def _warn_of_other_mark(folder: Path, mark: float) -> None:
     before = read_metadata(folder).get("pass_threshold")
     if isinstance(before, float) and before != mark:
         click.echo(
-            f"Warning: {folder}: rollouts passed from {before:g} on when this evaluation began, and pass from {mark:g} "
-            "on now; all of them are counted so",
+            f"Warning: {folder}: rollouts passed from {format_reward(before)} on when this evaluation began, "
+            f"and pass from {format_reward(mark)} on now; all of them are counted so",
             err=True,
         )
 

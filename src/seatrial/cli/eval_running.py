@@ -6,12 +6,11 @@ from typing import Any
 
 import click
 
-from seatrial.analysis.figures import format_mean
 from seatrial.analysis.tables import Table, interval
 from seatrial.cli.screen import OUTCOME_COLOURS, paint, show_line, show_table
 from seatrial.env.figures import EvalFigures, evaluation_figures, named_figures
 from seatrial.env.saving import read_metadata, read_outputs
-from seatrial.model.outcome import PASS_THRESHOLD
+from seatrial.model.outcome import PASS_THRESHOLD, format_mean, format_reward
 from seatrial.report.text import counted, format_cost, harmless, other_means
 
 _NAMED = 5
@@ -43,7 +42,8 @@ def show_figures(evaluation: EvalFigures, model: str) -> None:
     figures = evaluation.figures
     passed = f"{figures.solved:,} of {figures.scored:,}"
     scored = f"{figures.scored:,} of {figures.planned:,}"
-    columns = ("model", "mean reward", "95 % interval", f"passed (≥ {evaluation.pass_threshold:g})", "scored")
+    mark = format_reward(evaluation.pass_threshold)
+    columns = ("model", "mean reward", "95 % interval", f"passed (≥ {mark})", "scored")
     show_table("", Table(columns, [(model, format_mean(figures.mean), interval(figures.estimate), passed, scored)]))
     _show_left_out(evaluation)
     if evaluation.pass_at_k:

@@ -7,13 +7,12 @@ from typing import Literal
 
 import click
 
-from seatrial.analysis.figures import format_mean
 from seatrial.analysis.tables import Table
 from seatrial.cli.program import command_line
 from seatrial.cli.screen import show_line, show_table, show_warning
 from seatrial.errors import UsageError
 from seatrial.integrations.importing import ImportOptions, ImportReport, Means, RewardRange, import_job, open_source
-from seatrial.model.outcome import PASS_THRESHOLD
+from seatrial.model.outcome import PASS_THRESHOLD, format_mean
 from seatrial.model.record import SourceFormat
 from seatrial.report.text import counted, harmless
 

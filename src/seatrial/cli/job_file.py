@@ -109,11 +109,14 @@ def _parsed(path: Path) -> dict[str, Any]:
 
 
 def _yaml_table(text: str) -> dict[str, Any]:
-    from seatrial.untrusted.yaml import read_documents  # noqa: PLC0415 - slow, and few job files are YAML
+    from seatrial.untrusted.yaml import YamlError, read_documents  # noqa: PLC0415 - slow, and few job files are YAML
 
     if len(text) > _MAX_YAML:
         raise ValueError(f"it has more than {_MAX_YAML:,} characters")
-    documents = read_documents(text, repeated="refuse")
+    try:
+        documents = read_documents(text, repeated="refuse")
+    except YamlError as error:
+        raise ValueError(f"line {error.line}: {error.detail or error.message}") from error
     if len(documents) != 1 or not isinstance(documents[0], dict):
         raise ValueError("expected one document with keys and values")
     return documents[0]
@@ -124,6 +127,8 @@ def build_spec(values: Mapping[str, Any], source: str, names: Mapping[str, str] 
 
     `names` are the keys by which the source calls what a JobSpec calls otherwise.
     """
+    if key := next(_with_zero_byte(values), None):
+        raise JobError(f"{source}: {_named(key[1:], names or {})}: expected text without a zero byte")
     try:
         # As JSON, because strict types take an array for a tuple only there.
         return JobSpec.model_validate_json(json.dumps(plain(dict(values))))
@@ -131,6 +136,16 @@ def build_spec(values: Mapping[str, Any], source: str, names: Mapping[str, str] 
         raise JobError("\n".join(_complaints(error, source, names or {}))) from error
     except (TypeError, ValueError, RecursionError) as error:
         raise JobError(f"{source}: not the values of a job: {error}") from error
+
+
+def _with_zero_byte(value: Any) -> Iterator[str]:
+    """The keys of text that no file, command or variable can have, each with a dot before it."""
+    if isinstance(value, dict):
+        yield from (f".{key}{below}" for key, item in value.items() for below in _with_zero_byte(item))
+    elif isinstance(value, list | tuple):
+        yield from (f".{index}{below}" for index, item in enumerate(value) for below in _with_zero_byte(item))
+    elif isinstance(value, str) and "\0" in value:
+        yield ""
 
 
 def _complaints(error: ValidationError, source: str, names: Mapping[str, str]) -> Iterator[str]:

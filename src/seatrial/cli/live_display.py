@@ -16,10 +16,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from seatrial.analysis.figures import OUTCOMES, format_mean
+from seatrial.analysis.figures import OUTCOMES
 from seatrial.cli.progress import Beginning, Board, Ending, Telling, TrialLines, conclude_in_words, notice_line
 from seatrial.cli.screen import OUTCOME_COLOURS
 from seatrial.model.events import Notice
+from seatrial.model.outcome import format_mean
 from seatrial.report.text import format_cost, format_duration, harmless
 from seatrial.trial.events import Event, RolloutFinished, TrialFinished, TrialPassedOver, TrialRetried
 

@@ -23,6 +23,7 @@ from seatrial.cli.analysis_options import LEVEL
 from seatrial.cli.job_view import warn_of_uncounted
 from seatrial.cli.screen import show_line, show_table
 from seatrial.errors import JobError, UsageError
+from seatrial.model.outcome import format_mean
 from seatrial.report.compared import (
     arm_line,
     attempts_line,
@@ -126,7 +127,8 @@ def _show(plan: PowerPlan, arms: list[Arm], correlation: float) -> None:
     if line := width_line(plan):
         show_line(line)
     asked = plan.asked
-    show_line(f"a difference is seen if {asked.power:.0%} of such comparisons find it, at a level of {asked.level:g}")
+    power = format_mean(asked.power, ".0%")
+    show_line(f"a difference is seen if {power} of such comparisons find it, at a level of {asked.level:g}")
 
 
 def _as_json(plan: PowerPlan, arms: list[Arm]) -> dict[str, Any]:

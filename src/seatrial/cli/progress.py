@@ -24,10 +24,10 @@ from seatrial.cli.program import command_line
 from seatrial.cli.screen import SEVERITY_COLOURS, can_draw, paint, paint_outcome
 from seatrial.model.events import Notice
 from seatrial.model.job import ModelOptions
-from seatrial.model.outcome import Outcome
+from seatrial.model.outcome import Outcome, format_reward
 from seatrial.model.record import TrialRecord
 from seatrial.report.reasons import NO_LIMITS, failure_in_words, reason, remarks
-from seatrial.report.text import counted, format_duration, format_reward, harmless
+from seatrial.report.text import counted, format_duration, harmless
 from seatrial.store.index import TrialEntry
 from seatrial.trial.events import (
     Event,

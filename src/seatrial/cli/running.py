@@ -9,12 +9,12 @@ from types import FrameType
 
 import click
 
-from seatrial.analysis.figures import format_mean
 from seatrial.analysis.summary import JobSummary, planned_trials, summarise_job
 from seatrial.cli.long_run import cancelled_by_signals, ending_signals, relax_gc
 from seatrial.cli.progress import Beginning, Display, Ended, Ending
 from seatrial.errors import SeatrialError, UsageError
 from seatrial.jobs.api import PreparedJob, run_prepared
+from seatrial.model.outcome import format_reward
 from seatrial.report.text import harmless
 
 INTERRUPTED = 130
@@ -105,7 +105,7 @@ def _low_means(summary: JobSummary, fail_under: float | None) -> Iterator[str]:
         if figures.mean is None:
             yield f"{harmless(name)}: no scored trials, --fail-under wants a mean reward of {fail_under:g}"
         elif figures.mean < fail_under - ROUNDING:
-            mean = format_mean(figures.mean, ".4g")
+            mean = format_reward(figures.mean)
             yield f"{harmless(name)}: mean reward {mean} is below --fail-under {fail_under:g}"
 
 

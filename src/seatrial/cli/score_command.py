@@ -9,6 +9,7 @@ from seatrial.cli.screen import show_json, show_table
 from seatrial.errors import UsageError
 from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.loaded_task import Task, TaskStep
+from seatrial.model.outcome import format_reward
 from seatrial.model.output import RewardPolicy
 from seatrial.model.record import outcome_of
 from seatrial.report.trial import breakdown_table, confidence, tags_table
@@ -55,7 +56,7 @@ def _judged(task: Task, step: str | None) -> Task | TaskStep:
 
 def _show(result: EvaluationResult) -> None:
     validity = result.validity
-    click.echo(f"reward   {click.style(f'{result.reward:g}', bold=True)}  ({outcome_of(result)})")
+    click.echo(f"reward   {click.style(format_reward(result.reward), bold=True)}  ({outcome_of(result)})")
     flags = ("output_parseable", "schema_valid", "verifier_completed")
     click.echo("validity " + ", ".join(f"{flag}: {'yes' if getattr(validity, flag) else 'no'}" for flag in flags))
     for error in validity.errors:

@@ -24,7 +24,7 @@ from seatrial.analysis.groups import (
     heat_map,
     sort_figures,
 )
-from seatrial.analysis.loaded import Filter, LoadedJob, load_jobs, reviewed_in
+from seatrial.analysis.loaded import Filter, LoadedJob, load_jobs, reviewed_record
 from seatrial.analysis.summary import summary_json
 from seatrial.analysis.tables import Table
 from seatrial.cli.analysis_options import where_option
@@ -43,11 +43,11 @@ from seatrial.cli.screen import paint, screen_width, show_line, show_table, show
 from seatrial.cli.trial_view import show_trial
 from seatrial.errors import JobError, UsageError
 from seatrial.model.evaluation import Annotation
-from seatrial.model.outcome import PASS_THRESHOLD
+from seatrial.model.outcome import PASS_THRESHOLD, format_reward
 from seatrial.model.record import TrialRecord
 from seatrial.report.heat_text import heat_lines
 from seatrial.report.tables import attempts_table, groups_table, summary_table
-from seatrial.report.text import counted, format_reward, harmless, stability_line, times_line
+from seatrial.report.text import counted, harmless, stability_line, times_line
 from seatrial.store.files import JOB
 from seatrial.store.job_store import JobStore
 
@@ -188,7 +188,7 @@ def _show_evaluations(folders: list[Path], *, as_json: bool) -> None:
 def _show_trial(named: _NamedJobs, *, as_json: bool) -> None:
     store, trial_id = _open_with_trial(named, lambda store, word: find_trial(store, word).trial_id)
     revisions, said = store.revisions(trial_id), store.annotations_of(trial_id, show_warning)
-    record = reviewed_in(revisions[-1].record, store.reviews())
+    record = reviewed_record(revisions[-1].record, store.reviews().get(trial_id, ()))
     if as_json:
         _show_trial_json(record, [each.record for each in revisions], said)
         return
@@ -315,8 +315,9 @@ def _show_jobs(shown: _JobsShown) -> None:
         _show_summary(shown)
     for job in shown.jobs:
         show_uncounted(job.store, job.uncounted, everything=options.everything)
-        if job.summary.open:
-            click.echo(_how_to_continue(job), err=True)
+        newer = sum(found.newer and not found.revision for found in job.uncounted)
+        if (waiting := job.summary.open - newer) > 0:
+            click.echo(_how_to_continue(job, waiting), err=True)
 
 
 def _title(job: LoadedJob) -> str:
@@ -401,8 +402,8 @@ def _show_groups(shown: _JobsShown, key: GroupKey) -> None:
         show_line("Rows are across agents and jobs: a task's mean is over all trials of it.")
 
 
-def _how_to_continue(job: LoadedJob) -> str:
-    trials = counted(job.summary.open, "trial has", "trials have")
+def _how_to_continue(job: LoadedJob, waiting: int) -> str:
+    trials = counted(waiting, "trial has", "trials have")
     if job.file.driver == "import":
         return f"{trials} no result in what was imported."
     if job.file.driver == "environment":

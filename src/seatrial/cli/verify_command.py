@@ -22,9 +22,10 @@ from seatrial.errors import UsageError
 from seatrial.jobs.checks import check_images, check_variables
 from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.job import TrialOptions
+from seatrial.model.outcome import format_reward
 from seatrial.model.record import outcome_of
 from seatrial.report import trial as told
-from seatrial.report.text import format_duration, format_reward, harmless
+from seatrial.report.text import format_duration, harmless
 from seatrial.sandbox.runs import Scratch
 from seatrial.scoring.repeats import compare_verdicts, lowest, tell_rewards, with_repeats
 from seatrial.tasks.load import load_task
@@ -159,7 +160,7 @@ def _missed(runs: list[_StateRun], expected: float | None) -> list[str]:
         return ["the verifier gave no verdict"]
     others = [reward for reward in rewards if reward is not None and expected is not None]
     wrong = [each for each in others if not math.isclose(each, expected or 0.0, abs_tol=_ROUNDING)]
-    return [f"--expect {expected:g}, and it gave {min(wrong):g}"] if wrong else []
+    return [f"--expect {format_reward(expected)}, and it gave {format_reward(min(wrong))}"] if wrong else []
 
 
 def _counting_run(runs: Sequence[_StateRun]) -> tuple[_StateRun, EvaluationResult]:

@@ -27,6 +27,7 @@ from seatrial.env.messages import Message as ChatMessageLike
 from seatrial.env.parsers import extract_boxed_answer, extract_hash_answer
 from seatrial.errors import InfraError, InvalidModelResponseError, SeatrialError, UsageError
 from seatrial.model.job import Layout
+from seatrial.model.outcome import format_mean
 
 Message = ChatMessage
 ChatMessages = list[ChatMessage]
@@ -379,7 +380,7 @@ def print_prompt_completions_sample(
         :num_samples
     ]:
         said = _spoken(completion) + (f"\n\nerror: {error}" if error else "")
-        table.add_row(_spoken(prompt), said, "-" if reward is None else f"{reward:.2f}")
+        table.add_row(_spoken(prompt), said, format_mean(reward, ".2f"))
     Console().print(table)
 
 

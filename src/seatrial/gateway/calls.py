@@ -483,12 +483,13 @@ def _as_written(secret: str) -> bytes:
 
 def read_calls(path: Path) -> list[ModelCall]:
     """The calls of a trial with what is new in each. Raises OSError, or ValueError for a line that is none."""
-    return parse_calls(path.read_bytes())
+    with path.open("rb") as file:
+        return parse_calls(file)
 
 
-def parse_calls(content: bytes) -> list[ModelCall]:
-    """The same of what the file says. Raises ValueError for a line that is none."""
-    return [ModelCall.model_validate_json(line) for line in content.splitlines() if line]
+def parse_calls(lines: Iterable[bytes]) -> list[ModelCall]:
+    """The same of the lines of the file. Raises ValueError for a line that is none."""
+    return [ModelCall.model_validate_json(line) for line in lines if line.strip()]
 
 
 def conversation(calls: Sequence[ModelCall], index: int) -> list[Any]:

@@ -117,10 +117,11 @@ def _evaluation(verdict: ForeignVerdict, scale: RewardRange) -> EvaluationResult
     """A verdict as it is stored. No output was looked at, so it counts as valid."""
     score, fault = verdict.score, verdict.fault
     if score is not None and not scale.has(score):
-        score, fault = None, f"its reward {score:g} is not between {scale.low:g} and {scale.high:g}"
+        fault = f"its reward {_exact(score)} is not between {scale.low:g} and {scale.high:g}"
+        score = None
     notes = [f"note: {line}" for line in verdict.notes]
     if score is not None and not scale.is_plain:
-        notes.append(f"note: {score:g} of the range from {scale.low:g} to {scale.high:g} was mapped onto 0 to 1")
+        notes.append(f"note: {_exact(score)} of the range from {scale.low:g} to {scale.high:g} was mapped onto 0 to 1")
     faults = [f"verifier_error: {fault}"] if score is None else []
     tag = ErrorTag(category="verifier_error", description=fault, source=ErrorSource.MECHANICAL)
     return EvaluationResult(

@@ -27,6 +27,7 @@ from seatrial.integrations.foreign import (
     storable,
     storable_object,
 )
+from seatrial.model.outcome import format_reward
 from seatrial.model.record import Failure, ImportedFrom, ModelUsage, Phase, PhaseTime, SourceFormat
 from seatrial.model.trace import ModelCall
 from seatrial.untrusted.json import count, items, mapping, moment, number, short_text
@@ -64,7 +65,7 @@ class VerifiersResults:
         found = []
         threshold = number(self._metadata.get("pass_threshold"))
         if self._metadata.get("pass_at_k") and threshold is not None:
-            found.append(f"its pass@k counts a reward from {threshold:g} on as passed")
+            found.append(f"its pass@k counts a reward from {format_reward(threshold)} on as passed")
         examples, rollouts = (count(self._metadata.get(key)) for key in ("num_examples", "rollouts_per_example"))
         if examples and rollouts and self._found not in (None, examples * rollouts):
             found.append(f"{METADATA} speaks of {examples * rollouts:,} rollouts, and {RESULTS} has {self._found:,}")

@@ -23,6 +23,7 @@ from seatrial.model.record import Provenance, TrialRecord
 from seatrial.sandbox.trust import client_trust
 from seatrial.store.index import TrialEntry
 from seatrial.store.job_store import JobStore, OpenRegrade, new_regrade, read_open_regrade
+from seatrial.store.records import Census
 from seatrial.tasks.layout import digest_folder
 from seatrial.tasks.load import load_dataset, read_folder
 from seatrial.tasks.outline import TaskOutline
@@ -95,10 +96,12 @@ def prepare_regrade(folder: Path, asked: RegradeOptions, *, trust_job: bool = Fa
     elif not store.is_own:
         store.make_own()
     options = store.file.spec.trial.model_copy(update=asked.changes)
-    chosen = _chosen(store, asked)
+    census = store.census()
+    chosen = _chosen(store, census, asked)
     needed = {entry.task_id for entry in chosen}
     tasks = find_tasks([task for task in store.file.tasks if task.id in needed], asked.tasks, asked.tests)
-    notices = [*_check(store, tasks, options), *_changed_tasks(store, tasks, chosen)]
+    notices = [f"{store.explain(found)}; it is left alone" for found in census.uncounted if found.newer]
+    notices += [*_check(store, tasks, options), *_changed_tasks(store, tasks, chosen)]
     key = _key(asked, tasks, chosen)
     begun = read_open_regrade(store.path)
     regrade = begun if begun and begun.key == key else new_regrade(key)
@@ -122,8 +125,10 @@ def tests_differ(record: TrialRecord, digests: Mapping[str | None, str]) -> bool
     return not judged or any(digests.get(name) != digest for name, digest in judged.items())
 
 
-def _chosen(store: JobStore, asked: RegradeOptions) -> list[TrialEntry]:
-    entries = [entry for entry in store.entries() if asked.trials is None or entry.trial_id in asked.trials]
+def _chosen(store: JobStore, census: Census, asked: RegradeOptions) -> list[TrialEntry]:
+    newer = census.newer
+    entries = [entry for entry in census.entries if asked.trials is None or entry.trial_id in asked.trials]
+    entries = [entry for entry in entries if entry.trial_id not in newer]
     if not entries:
         raise JobError(f"{store.path}: there is no finished trial to judge again, or none is as asked for")
     return entries

@@ -31,6 +31,7 @@ from seatrial.model.job import (
 from seatrial.model.loaded_task import Task
 from seatrial.model.record import NEVER_RAN
 from seatrial.store.files import JOB
+from seatrial.store.index import TrialEntry
 from seatrial.store.job_store import JobStore
 from seatrial.store.records import Census, Uncounted
 from seatrial.tasks.layout import digest_folder
@@ -76,7 +77,7 @@ def prepare_resume(
     if retry_warned:
         notices += set_warned_aside(store)
     census = store.census()
-    trials = plan_rest(store.file, {entry.trial_id for entry in census.entries})
+    trials = plan_rest(store.file, census.taken)
     needed = {plan.task_id for plan in trials}
     tasks = _load_locked(folder, [task for task in store.file.tasks if task.id in needed])
     if trials:
@@ -149,11 +150,13 @@ def prepare_rollouts(
     if store.file.driver != "environment":
         what = "an imported job" if store.file.driver == "import" else "a job of `seatrial run`"
         raise JobError(f"{folder}: holds {what}, expected rollouts; {_ADVICE}")
+    if newer := [found for found in store.census().uncounted if found.newer]:
+        raise JobError(f"{folder}: {store.explain(newer[0])}; or {_ADVICE}")
     _take_over_rollouts(store, spec, locked)
     set_failures_aside(store)
     census = store.census()
     notices = set_uncounted_aside(store, census)
-    trials = plan_rest(store.file, {entry.trial_id for entry in census.entries})
+    trials = plan_rest(store.file, census.taken)
     return PreparedJob(store, trials, tasks, notices, census.entries)
 
 
@@ -173,7 +176,7 @@ _NAMED = 20
 
 def set_failures_aside(store: JobStore) -> list[str]:
     """Have the trials that the machinery failed run again. Returns what the user should know."""
-    failed = [entry.trial_id for entry in store.entries() if entry.outcome in ("infrastructure_error", "cancelled")]
+    failed = [each.trial_id for each in _ours(store) if each.outcome in ("infrastructure_error", "cancelled")]
     if not failed:
         return ["the machine and the providers failed no trial, so none is run again"]
     _set_aside(store, failed)
@@ -183,12 +186,19 @@ def set_failures_aside(store: JobStore) -> list[str]:
 
 def set_warned_aside(store: JobStore) -> list[str]:
     """Have the trials run again whose agent never really ran. Returns what the user should know."""
-    warned = [entry.trial_id for entry in store.entries() if NEVER_RAN.intersection(entry.warnings)]
+    warned = [each.trial_id for each in _ours(store) if NEVER_RAN.intersection(each.warnings)]
     _set_aside(store, warned)
     if not warned:
         return ["the agent really ran in every finished trial, so none is run again"]
     trials = "1 trial" if len(warned) == 1 else f"{len(warned)} trials"
     return [f"running again: {trials} in which the agent never really ran"]
+
+
+def _ours(store: JobStore) -> list[TrialEntry]:
+    """The trials of which no newer version of Seatrial has made a later revision."""
+    census = store.census()
+    newer = census.newer
+    return [entry for entry in census.entries if entry.trial_id not in newer]
 
 
 def _set_aside(store: JobStore, trial_ids: Sequence[str]) -> None:

@@ -1,5 +1,6 @@
 """The validated outcome of verifying one trial: the reward, whether it can be believed, and why it is what it is."""
 
+import re
 from enum import StrEnum
 from typing import Annotated, Self
 
@@ -51,6 +52,19 @@ RUN_CATEGORIES = frozenset({NEEDS_SYSTEM, NONDETERMINISTIC}).union(
 """Categories of what only a run itself can know. No verifier can give a tag of one: whoever counts them counts ours."""
 
 
+_BETWEEN = re.compile(r"(?:[^\w-]|_)+")
+_MOST_LETTERS = 100
+
+
+def category_slug(text: str) -> str:
+    """A category as it is counted: `Wrong unit / kN` is `wrong_unit/kn`. Empty where there is no word in it.
+
+    Verifiers, judges and reviewers write one category in several ways. `/` is between its levels.
+    """
+    levels = (_BETWEEN.sub("_", level).strip("_-") for level in text[:_MOST_LETTERS].lower().split("/"))
+    return "/".join(filter(None, levels))
+
+
 class ErrorSource(StrEnum):
     """Who classified a failure: a program, a reviewer, or an automated judge. In a verifier's tag it is its claim."""
 
@@ -80,8 +94,19 @@ class ValidityCheck(StrictModel):
     errors: list[str] = Field(default_factory=list)
 
 
+class ClaimedAgreement(StrictModel):
+    """What a verifier says of annotators, of whom nothing else is known."""
+
+    annotator_count: NonNegativeInt | None = None
+    inter_rater_agreement: Annotated[float, Field(ge=-1.0, le=1.0)] | None = None
+    agreement_metric: str | None = None
+
+
 class ConfidenceMetadata(StrictModel):
-    """How sure one may be of a reward: reviewers' agreement, an interval, repeated verification."""
+    """How sure one may be of a reward: reviewers' agreement, an interval, repeated verification.
+
+    All of it is about this trial. How far reviewers of a whole job agree is a figure of the job.
+    """
 
     annotator_count: NonNegativeInt | None = None
     inter_rater_agreement: Annotated[float, Field(ge=-1.0, le=1.0)] | None = None
@@ -92,6 +117,8 @@ class ConfidenceMetadata(StrictModel):
     sample_size: NonNegativeInt | None = None
     verifier_repeats: NonNegativeInt | None = None
     verifier_reward_sd: NonNegative | None = None
+    claimed: ClaimedAgreement | None = None
+    """What the verifier says of annotators, where reviewers have judged the trial and the first fields are theirs."""
 
     @model_validator(mode="after")
     def _interval_is_ordered(self) -> Self:

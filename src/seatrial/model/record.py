@@ -170,7 +170,7 @@ class LimitSpec(StrictModel):
 class SandboxRef(StrictModel):
     """Where the trial ran, with what was asked of the machine and what it could enforce.
 
-    `image` is what was used, `image_asked` what the task or the run named.
+    `image` is what was used, `image_asked` what the task or the run named; `network_asked` is None in older records.
     """
 
     backend: str
@@ -181,6 +181,17 @@ class SandboxRef(StrictModel):
     limits_asked: LimitSpec = LimitSpec()
     limits_enforced: LimitSpec = LimitSpec()
     network: str
+    network_asked: str | None = None
+
+    @property
+    def not_held(self) -> dict[str, float | str]:
+        """What was asked of the machine and not enforced, by its name, with the value that was asked for."""
+        enforced = self.limits_enforced.model_dump()
+        asked = {name: value for name, value in self.limits_asked if value is not None}
+        found: dict[str, float | str] = {name: value for name, value in asked.items() if enforced[name] != value}
+        if self.network_asked not in (None, self.network):
+            found["network"] = self.network_asked
+        return found
 
 
 class PhaseTime(StrictModel):

@@ -5,8 +5,8 @@ from typing import BinaryIO
 
 from seatrial.analysis.comparability import difference_line
 from seatrial.analysis.compare import Comparison, TaskPair
-from seatrial.analysis.figures import format_mean
 from seatrial.analysis.tables import Table
+from seatrial.model.outcome import format_mean
 from seatrial.report.document import ReportDocument, arms_table, comparisons_table, headline, share_words, signed, some
 from seatrial.report.markdown import escaped, markdown_table, md_heading, md_name, md_prose
 from seatrial.report.people import people_lines

@@ -20,9 +20,10 @@ from seatrial.analysis.compare import (
     group_differences,
     measured_differences,
 )
-from seatrial.analysis.figures import figures_of, format_mean
+from seatrial.analysis.figures import figures_of
 from seatrial.analysis.power import DifferenceVariance, PowerPlan
 from seatrial.analysis.tables import Row, Table, interval
+from seatrial.model.outcome import format_mean
 from seatrial.report.markdown import markdown_table, md_prose
 from seatrial.report.text import counted, harmless, p_text, points
 from seatrial.stats.expected import VarianceSplit
@@ -295,7 +296,7 @@ def split_line(split: VarianceSplit) -> str:
 
 
 def _share(value: float, total: float) -> str:
-    return f" ({value / total:.0%})" if total else ""
+    return f" ({format_mean(value / total, '.0%')})" if total else ""
 
 
 def source_line(variance: DifferenceVariance, correlation: float) -> str:

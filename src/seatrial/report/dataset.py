@@ -11,9 +11,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal
 
-from seatrial.analysis.figures import format_mean
 from seatrial.analysis.tables import Table
-from seatrial.model.outcome import SCORED_OUTCOMES
+from seatrial.model.outcome import SCORED_OUTCOMES, format_mean
 from seatrial.model.record import TrialRecord
 from seatrial.report.export import TrialTalk, find_talks, training_lines
 from seatrial.report.markdown import markdown_table

@@ -13,12 +13,13 @@ from seatrial.analysis.arms import Arm, arms_of
 from seatrial.analysis.comparability import Comparability, Difference, comparability, difference_line
 from seatrial.analysis.compare import Comparison, after_holm, compare_arms
 from seatrial.analysis.failures import Taxonomy, taxonomy_of
-from seatrial.analysis.figures import Figures, corrected_of, format_mean
+from seatrial.analysis.figures import Figures, corrected_of
 from seatrial.analysis.groups import HeatMap, heat_map
 from seatrial.analysis.leaderboard import Leaderboard, rank_arms
 from seatrial.analysis.loaded import LoadedJob
 from seatrial.analysis.tables import Row, Table, interval
 from seatrial.errors import UsageError
+from seatrial.model.outcome import format_mean, format_range, format_reward
 from seatrial.model.record import ImportedJob
 from seatrial.report.tables import estimate_cells
 from seatrial.report.text import counted, format_cost, format_duration, harmless, p_number, p_text, points
@@ -138,7 +139,7 @@ def _passing(jobs: Sequence[LoadedJob]) -> list[str]:
     thresholds = sorted({each for job in jobs for each in job.thresholds})
     if not thresholds:
         return []
-    shown = " or ".join(f"{threshold:g}" for threshold in thresholds)
+    shown = " or ".join(map(format_reward, thresholds))
     each = ", as its job or its last judging says" if len(thresholds) > 1 else ""
     return [f"A trial passed if its reward is at least {shown}{each}."]
 
@@ -505,7 +506,7 @@ def share_words(estimate: Estimate | None) -> str:
     if estimate is None:
         return "-"
     share = format_mean(estimate.value, ".1%").replace("%", " %")
-    return f"{share} ({100 * estimate.low:.1f} to {100 * estimate.high:.1f})"
+    return f"{share} ({format_range(estimate.low, estimate.high, '.1%').removesuffix('%')})"
 
 
 def _median(figures: Figures) -> str:

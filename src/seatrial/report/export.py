@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from seatrial.errors import StoreError
 from seatrial.gateway.calls import CALLS_FILE, MOST_BYTES, RecordedCalls, parse_calls
 from seatrial.model.evaluation import Annotation
 from seatrial.model.record import TrialRecord
@@ -13,7 +14,9 @@ from seatrial.model.trace import ModelCall
 from seatrial.trajectories.atif import TrajectoryFiles, make_trajectory, session_of
 from seatrial.trajectories.export import chat_line, dialogues
 from seatrial.trajectories.threads import MAIN, find_threads
-from seatrial.untrusted.files import read_below
+from seatrial.untrusted.files import open_below
+
+_MOST_OF_A_LINE = 2**28
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +29,16 @@ class TrialTalk:
     job: Path
     annotations: Sequence[Annotation] = ()
 
-    def stored(self) -> bytes:
-        """The calls as they are stored. Raises StoreError for a file that is a link, or lies behind one in the job."""
-        return read_below(self.path, self.job, 2 * MOST_BYTES)
+    def stored(self) -> Iterator[bytes]:
+        """The lines of the calls as they are stored, which may be gigabytes; of one that is too long, its pieces.
+
+        Raises StoreError for a file that is a link, or lies behind one in the job.
+        """
+        with open_below(self.path, self.job) as descriptor, open(descriptor, "rb", closefd=False) as file:
+            if os.fstat(descriptor).st_size > 2 * MOST_BYTES:
+                raise StoreError(f"{self.path}: cannot be read: it has more than {2 * MOST_BYTES:,} bytes")
+            while line := file.readline(_MOST_OF_A_LINE):
+                yield line
 
     def calls(self) -> list[ModelCall]:
         """The calls. Raises ValueError for damaged ones, and as `stored` does."""

@@ -6,8 +6,8 @@ screen ends.
 
 from collections.abc import Iterator, Sequence
 
-from seatrial.analysis.figures import format_mean
 from seatrial.analysis.groups import HeatCell, HeatMap
+from seatrial.model.outcome import format_mean
 from seatrial.report.text import counted, harmless, shown_width
 
 FEW_TASKS = 60

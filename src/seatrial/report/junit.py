@@ -10,8 +10,8 @@ from xml.sax.saxutils import quoteattr
 
 from seatrial.analysis.arms import Arm, in_order, open_trials
 from seatrial.junit import CaseStatus, case_counts, xml_text
-from seatrial.model.outcome import Outcome
-from seatrial.report.text import format_reward, harmless
+from seatrial.model.outcome import Outcome, format_reward
+from seatrial.report.text import harmless
 from seatrial.store.index import TrialEntry
 
 _STATUS: Mapping[Outcome, CaseStatus] = {
@@ -89,7 +89,7 @@ def _parts(trial: TrialEntry, threshold: float) -> list[str]:
     if trial.outcome == "verifier_error":
         parts.append("the verifier could not judge")
     elif trial.outcome != "pass":
-        parts.append(f"{trial.outcome}: reward {format_reward(trial.reward)}, {threshold:g} to pass")
+        parts.append(f"{trial.outcome}: reward {format_reward(trial.reward)}, {format_reward(threshold)} to pass")
     if trial.disputed_reward is not None:
         parts.append(f"disputed: {format_reward(trial.disputed_reward)} on the system as the agent left it")
     if trial.failed_step is not None:

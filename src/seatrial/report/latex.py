@@ -4,6 +4,7 @@ import re
 from typing import BinaryIO
 
 from seatrial.analysis.tables import Table
+from seatrial.model.outcome import format_reward
 from seatrial.report.document import (
     DIFFERENCE_INTERVAL,
     INTERVAL,
@@ -90,7 +91,7 @@ def _arms_caption(document: ReportDocument) -> str:
     tasks = {task for arm in document.arms for task in arm.rewards}
     scored = sum(arm.figures.scored for arm in document.arms)
     planned = sum(arm.figures.planned for arm in document.arms)
-    thresholds = " or ".join(f"{threshold:g}" for threshold in document.thresholds)
+    thresholds = " or ".join(map(format_reward, document.thresholds))
     level = percent(document.options.level)
     return (
         f"{document.title[:_LONGEST_NAME]}: means over {counted(len(tasks), 'task')} of {scored:,} scored of "

@@ -5,8 +5,8 @@ Values in, tables and lines out, which commands print and reports lay out.
 
 from collections.abc import Sequence
 
-from seatrial.analysis.figures import format_mean
 from seatrial.analysis.tables import Row, Table
+from seatrial.model.outcome import format_mean, format_range, format_reward
 from seatrial.report.text import counted, format_duration, harmless
 from seatrial.review.agreement import AgreementReport, Readiness, ReviewerFigures, ReviewFigures, TaskReviews
 from seatrial.review.cases import Dissent, VerifierFigures
@@ -54,9 +54,8 @@ def people_headline(figures: ReviewFigures) -> str:
     if found is None or metric is None:
         return f"{reviewed}. How far they agree cannot be said: {figures.agreement.reason}."
     sure = f" ({interval_text(found)})" if found.low is not None else ""
-    return (
-        f"{reviewed}. {MEASURES[metric]} is {found.value:.3f}{sure}; this measure, because {figures.agreement.reason}."
-    )
+    value = f"{format_mean(found.value)}{sure}"
+    return f"{reviewed}. {MEASURES[metric]} is {value}; this measure, because {figures.agreement.reason}."
 
 
 def review_lines(figures: ReviewFigures) -> list[str]:
@@ -68,13 +67,12 @@ def review_lines(figures: ReviewFigures) -> list[str]:
         ]
         lines.append(f"trials: {', '.join(states)}")
     if figures.deferred:
-        lines.append(f"deferred: {figures.deferred:.1%} of first verdicts")
+        lines.append(f"deferred: {format_mean(figures.deferred, '.1%')} of first verdicts")
     for name, part in (("blind", figures.blind), ("not blind", figures.sighted)):
         if part and part.first and part.headline:
             text = interval_text(part.first)
-            lines.append(
-                f"{name}: {MEASURES[part.headline]} {part.first.value:.3f} ({text}), {part.first.items:,} trials"
-            )
+            value = f"{MEASURES[part.headline]} {format_mean(part.first.value)}"
+            lines.append(f"{name}: {value} ({text}), {part.first.items:,} trials")
     if figures.categories:
         some = [f"{harmless(name)} {count:,}" for name, count in [*figures.categories.items()][:10]]
         lines.append(f"what went wrong: {', '.join(some)}")
@@ -92,14 +90,14 @@ def measures_table(figures: ReviewFigures) -> Table:
 def _measure(found: AgreementEstimate | None) -> Row:
     if found is None:
         return "none", "-", "-"
-    return f"{found.value:.3f}", interval_text(found), f"{found.items:,}"
+    return format_mean(found.value), interval_text(found), f"{found.items:,}"
 
 
 def interval_text(found: AgreementEstimate) -> str:
     """The interval of a measure."""
     if found.low is None or found.high is None:
         return "too few for one"
-    return f"{found.low:.3f} to {found.high:.3f}"
+    return format_range(found.low, found.high)
 
 
 def confusion_table(verifier: VerifierFigures) -> Table:
@@ -113,7 +111,7 @@ def confusion_table(verifier: VerifierFigures) -> Table:
 
 
 def shares_table(verifier: VerifierFigures) -> Table:
-    """How often the verifier is right, in three ways."""
+    """How often the verifier is right, in three ways; trials that were drawn count by what they stand for."""
     found = verifier.confusion
     named: tuple[tuple[str, WeightedShare | None, str], ...] = (
         ("precision", found.precision, "of its passes, people pass"),
@@ -121,7 +119,7 @@ def shares_table(verifier: VerifierFigures) -> Table:
         ("specificity", found.specificity, "of what people fail, it fails"),
     )
     rows = [
-        (name, f"{share.value:.1%}", _percents(share), f"{share.trials:,}", meaning)
+        (_weighted(name, verifier), format_mean(share.value, ".1%"), _percents(share), f"{share.trials:,}", meaning)
         for name, share, meaning in named
         if share
     ]
@@ -130,13 +128,14 @@ def shares_table(verifier: VerifierFigures) -> Table:
 
 def rates_table(verifier: VerifierFigures) -> Table:
     """The verifier's pass rate and what people would have found, as far as that can be said."""
-    columns = ("pass rate", "share", "interval", "from")
+    columns = ("trials that pass", "share", "interval", "from")
     if verifier.pass_rate is None or not verifier.confusion.trials:
         return Table(columns, [])
     rows = [("by the verifier", format_mean(verifier.pass_rate, ".1%"), "-", counted(verifier.judged, "trial"))]
+    corrected = _weighted("corrected", verifier)
     methods: tuple[tuple[str, CorrectedRate | None, str], ...] = (
-        ("corrected", verifier.powered, "prediction-powered"),
-        ("corrected", verifier.gladen, "Rogan and Gladen"),
+        (corrected, verifier.powered, "prediction-powered"),
+        (corrected, verifier.gladen, "Rogan and Gladen"),
     )
     rows += [(name, format_mean(found.value, ".1%"), _percents(found), how) for name, found, how in methods if found]
     return Table(columns, rows)
@@ -155,13 +154,22 @@ def agents_table(report: AgreementReport) -> Table:
         for agent, each in report.agents.items()
         if each.powered and each.pass_rate is not None
     ]
-    return Table(("pass rate of", "by the verifier", "corrected", "interval", "reviewed"), rows)
+    corrected = _weighted("corrected", report.overall.verifier)
+    return Table(("trials that pass", "by the verifier", corrected, "interval", "reviewed"), rows)
+
+
+def _weighted(name: str, verifier: VerifierFigures) -> str:
+    """A name with the fact that its share is not that of the counts beside it."""
+    return f"{name}, weighted" if verifier.sampled else name
 
 
 def sampling_line(verifier: VerifierFigures) -> str:
     """What the reviewed trials stand for."""
     if verifier.sampled:
-        drawn = "Trials were drawn for review; those that were reviewed stand for all that they were drawn from."
+        drawn = (
+            "Trials were drawn for review: in weighted shares, each that was reviewed stands for those that it was "
+            "drawn from."
+        )
         rest = counted(verifier.unseen, "trial is of a kind", "trials are of kinds")
         open_end = "corrected rates take the verifier's word for them, and their intervals leave open what they are."
         return f"{drawn} {rest} that nobody has looked at: {open_end}" if verifier.unseen else drawn
@@ -185,7 +193,13 @@ def reviewers_table(reviewers: Sequence[ReviewerFigures]) -> Table:
 def pairs_table(pairs: Sequence[PairAgreement]) -> Table:
     """Every two reviewers who judged a trial in common."""
     rows = [
-        (harmless(pair.first), harmless(pair.second), f"{pair.items:,}", _number(pair.percent), _number(pair.kappa))
+        (
+            harmless(pair.first),
+            harmless(pair.second),
+            f"{pair.items:,}",
+            format_mean(pair.percent),
+            format_mean(pair.kappa),
+        )
         for pair in pairs
     ]
     return Table(("reviewers", "", "trials", "same", "Cohen's κ"), rows, names=2)
@@ -197,7 +211,7 @@ def tasks_table(tasks: Sequence[TaskReviews]) -> Table:
         (
             harmless(task.task_id),
             f"{task.reviewed:,} of {task.trials:,}",
-            _number(task.same),
+            format_mean(task.same),
             *(f"{count:,}" for count in _cells(task)),
         )
         for task in tasks
@@ -212,10 +226,7 @@ def _cells(task: TaskReviews) -> tuple[int, int, int, int]:
 
 def dissents_table(title: str, dissents: Sequence[Dissent]) -> Table:
     """Trials of which the verifier and people say different things."""
-    rows = [
-        (harmless(each.trial_id), harmless(each.agent), "-" if each.reward is None else f"{each.reward:g}")
-        for each in dissents
-    ]
+    rows = [(harmless(each.trial_id), harmless(each.agent), format_reward(each.reward)) for each in dissents]
     return Table((title, "agent", "reward"), rows, names=2)
 
 
@@ -238,21 +249,19 @@ def people_lines(report: AgreementReport) -> list[str]:
         same = verifier.confusion.agreement
         passes, fails = len(verifier.wrong_passes), len(verifier.wrong_fails)
         lines.append(
-            f"Of {counted(same.trials, 'trial')} that both judged, people agree with the verifier on {same.value:.1%} "
-            f"({_percents(same)}): it passed {passes:,} that they fail and failed {fails:,} that they pass."
+            f"Of {counted(same.trials, 'trial')} that both judged, people agree with the verifier on "
+            f"{_weighted(format_mean(same.value, '.1%'), verifier)} ({_percents(same)}): it passed {passes:,} that "
+            f"they fail and failed {fails:,} that they pass."
         )
     if verifier.powered and verifier.pass_rate is not None:
         found = verifier.powered
         lines.append(
-            f"The verifier passes {format_mean(verifier.pass_rate, '.1%')}; corrected by what people say it would be "
-            f"{format_mean(found.value, '.1%')} ({_percents(found)})."
+            f"The verifier passes {format_mean(verifier.pass_rate, '.1%')} of {counted(verifier.judged, 'trial')}; "
+            f"{_weighted('corrected', verifier)} by what people say it would be {format_mean(found.value, '.1%')} "
+            f"({_percents(found)})."
         )
     return lines
 
 
 def _percents(found: WeightedShare | CorrectedRate) -> str:
-    return f"{100 * found.low:.1f} to {found.high:.1%}"
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
+    return format_range(found.low, found.high, ".1%")

@@ -15,8 +15,9 @@ from seatrial.model.evaluation import (
     EvaluationResult,
 )
 from seatrial.model.job import ModelOptions
+from seatrial.model.outcome import format_reward
 from seatrial.model.record import Failure, Phase, TrialRecord, VerifierRun
-from seatrial.report.text import counted, format_duration, format_reward
+from seatrial.report.text import counted, format_duration
 from seatrial.verify.integrity import SUSPICIONS
 
 NO_LIMITS = ModelOptions()

@@ -6,9 +6,10 @@ Names of agents, tasks and trials are strangers' text; in these tables they have
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from seatrial.analysis.figures import Figures, UsageTotal, added_usage, format_mean
+from seatrial.analysis.figures import Figures, UsageTotal, added_usage
 from seatrial.analysis.tables import Row, Table, interval
-from seatrial.report.text import format_cost, format_duration, format_reward, harmless
+from seatrial.model.outcome import format_mean, format_range, format_reward
+from seatrial.report.text import format_cost, format_duration, harmless
 from seatrial.stats.estimates import Estimate
 from seatrial.store.index import TrialEntry
 
@@ -29,7 +30,7 @@ def share_cells(estimate: Estimate | None) -> tuple[str, str]:
     """A share and its interval, in percent; dashes for none."""
     if estimate is None:
         return "-", "-"
-    return format_mean(estimate.value, ".1%"), f"{100 * estimate.low:.1f} to {estimate.high:.1%}"
+    return format_mean(estimate.value, ".1%"), format_range(estimate.low, estimate.high, ".1%")
 
 
 def dollars(usd: float | None) -> str:
@@ -165,7 +166,7 @@ def _group_cells(group: "Group", finished: int) -> Mapping[str, str]:
         "passed": f"{figures.solved:,} of {figures.scored:,}",
         "scored": f"{figures.scored:,} of {figures.planned:,}",
         "trials": f"{figures.finished:,}",
-        "share": f"{figures.finished / finished:.1%}" if finished else "-",
+        "share": format_mean(figures.finished / finished, ".1%") if finished else "-",
         "time": format_duration(figures.times.median if figures.times else None),
         "cost": format_cost(figures.usage.cost_usd if figures.usage else None),
     }

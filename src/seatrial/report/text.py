@@ -8,10 +8,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from seatrial.analysis.figures import Figures, format_mean
+from seatrial.analysis.figures import Figures
 from seatrial.analysis.summary import FailureCount
 from seatrial.model.evaluation import NEEDS_SYSTEM
-from seatrial.model.outcome import Outcome
+from seatrial.model.outcome import Outcome, format_mean
 from seatrial.store.index import TrialEntry
 
 OUTCOME_WORDS: dict[Outcome, str] = {
@@ -100,14 +100,6 @@ def format_cost(usd: float | None) -> str:
     return f"{usd:.4f} USD" if usd >= 0.01 or usd == 0 else f"{usd:.6f} USD"
 
 
-def format_reward(reward: float | None) -> str:
-    """A reward as the verifier wrote it, a dash for none. One that is nearly 1 is not shown as a 1: it is no pass."""
-    if reward is None:
-        return "-"
-    text = f"{reward:.6g}"
-    return repr(reward) if text == "1" and reward < 1.0 else text
-
-
 def format_duration(seconds: float | None) -> str:
     """A length of time in the units people say it in, a dash for none."""
     if seconds is None:
@@ -188,6 +180,9 @@ def doubts(figures: Figures) -> list[str]:
         lines.append(f"{counted(figures.regraded, 'trial was', 'trials were')} judged again; {mean} before")
     if (others := figures.curated - figures.disputed) > 0:
         lines.append(f"in {counted(others, 'trial')} files of the agent's were hidden from the verifier or put back")
+    if figures.unheld:
+        named = ", ".join(f"{name} ({counted(trials, 'trial')})" for name, trials in figures.unheld.items())
+        lines.append(f"limits that were asked for and not enforced: {named}")
     lines += [f"{counted(trials, 'trial')}: {_WARNINGS.get(code, code)}" for code, trials in figures.warnings.items()]
     return lines
 

@@ -1,18 +1,17 @@
 """One trial, told: what it amounts to, whether that can be believed, and what it rests on. Values in, words out."""
 
 import datetime as dt
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 from seatrial.analysis.tables import Row, Table
 from seatrial.model.evaluation import Annotation, EvaluationResult
-from seatrial.model.outcome import PASS_THRESHOLD
+from seatrial.model.outcome import PASS_THRESHOLD, format_mean, format_reward
 from seatrial.model.record import (
     AgentRef,
     FileChanges,
     ImportedFrom,
-    LimitSpec,
     ModelUsage,
     PhaseTime,
     StepRecord,
@@ -21,7 +20,7 @@ from seatrial.model.record import (
     outcome_of,
 )
 from seatrial.report.reasons import failure_in_words
-from seatrial.report.text import cache_use, counted, format_cost, format_duration, format_reward, harmless
+from seatrial.report.text import cache_use, counted, format_cost, format_duration, harmless
 from seatrial.scoring.repeats import tell_rewards
 
 Fact = tuple[str, str]
@@ -72,7 +71,9 @@ def _reward(record: TrialRecord) -> str:
         return "none: the trial was never judged"
     if record.outcome == "verifier_error":
         return f"{format_reward(record.evaluation.reward)}, not counted: the verifier could not judge"
-    threshold = f" (passes from {record.pass_threshold:g})" if record.pass_threshold != PASS_THRESHOLD else ""
+    threshold = (
+        f" (passes from {format_reward(record.pass_threshold)})" if record.pass_threshold != PASS_THRESHOLD else ""
+    )
     if record.disputed_reward is not None:
         threshold += f", disputed: {format_reward(record.disputed_reward)} on the system as the agent left it"
     return format_reward(record.evaluation.reward) + threshold
@@ -96,13 +97,19 @@ def breakdown_table(evaluation: EvaluationResult) -> Table:
 def confidence(evaluation: EvaluationResult) -> str:
     """How sure one may be of the reward, as far as somebody said; empty when nobody did."""
     known = evaluation.confidence.model_dump(exclude_none=True) if evaluation.confidence else {}
-    return ", ".join(f"{harmless(name.replace('_', ' '))} {_number(value)}" for name, value in known.items())
+    claimed = known.pop("claimed", {})
+    told = _named_values(known)
+    return f"{told}; the verifier claims {_named_values(claimed)}" if claimed else told
+
+
+def _named_values(values: dict[str, Any]) -> str:
+    return ", ".join(f"{harmless(name.replace('_', ' '))} {_number(value)}" for name, value in values.items())
 
 
 def _number(value: Any) -> str:
     if isinstance(value, tuple):
         return " to ".join(map(_number, value))
-    return harmless(f"{value:.4g}" if isinstance(value, float) else str(value))
+    return harmless(format_mean(value, ".4g") if isinstance(value, float) else str(value))
 
 
 def _dimension(name: str, entry: Any) -> Row:
@@ -199,10 +206,10 @@ def machine(record: TrialRecord) -> list[Fact]:
     facts = [("sandbox", f"{sandbox.backend}, image {sandbox.image}, network {sandbox.network}")]
     if record.imported:
         facts = [("imported", _origin(record.imported))]
-    if limits := _limits(sandbox.limits_enforced):
+    if limits := _limits(sandbox.limits_enforced.model_dump(exclude_none=True)):
         facts.append(("limits", limits))
-    if missing := _not_held(sandbox.limits_asked, sandbox.limits_enforced):
-        facts.append(("not held", missing))
+    if missing := sandbox.not_held:
+        facts.append(("not held", _limits(missing)))
     if record.resources:
         facts.append(("used", _used(record)))
     if usage := record.model_usage:
@@ -230,14 +237,9 @@ def model_usage(usage: ModelUsage) -> str:
     return f"{counted(usage.calls, 'call')}, {tokens}, {cost}" if usage.calls else "no calls"
 
 
-def _limits(limits: LimitSpec) -> str:
-    return ", ".join(f"{name} {value:g}" for name, value in limits.model_dump().items() if value is not None)
-
-
-def _not_held(asked: LimitSpec, enforced: LimitSpec) -> str:
-    """Limits the task asked for and this machine did not enforce; one that is ours alone is no matter."""
-    held = enforced.model_dump()
-    return _limits(asked.model_copy(update={name: None for name in held if held[name] == getattr(asked, name)}))
+def _limits(limits: Mapping[str, float | str]) -> str:
+    named = {name: value if isinstance(value, str) else f"{value:g}" for name, value in limits.items()}
+    return ", ".join(f"{name} {value}" for name, value in named.items())
 
 
 def _used(record: TrialRecord) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from seatrial.analysis.loaded import LABELS, LoadedJob, Reviews, first_ratings, human_tags
 from seatrial.model.evaluation import Judgment
+from seatrial.model.outcome import format_reward
 from seatrial.model.review import ReviewEntry
 from seatrial.review.cases import ReviewCase, VerifierFigures, cases_of, verifier_figures
 from seatrial.review.verdicts import ReviewState, is_decided, judgment_of, known_verdict
@@ -298,7 +299,7 @@ def _gate(name: GateName, found: _Found, needed: float, relation: Relation = "at
         return ReadinessGate(name, "unknown", None, needed, relation, found.why_not)
     is_open = found.value >= needed if relation == "at least" else found.value < needed
     whose = f" by {found.reviewer}" if found.reviewer else ""
-    reason = f"found {found.value:.3g}{whose}, needed {relation} {needed:g}"
+    reason = f"found {format_reward(found.value)}{whose}, needed {relation} {needed:g}"
     return ReadinessGate(name, "open" if is_open else "closed", found.value, needed, relation, reason)
 
 

@@ -4,7 +4,6 @@ A trial's verdicts agree, have to be settled, were settled, or are still in doub
 """
 
 import datetime as dt
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from pydantic import Field
 from seatrial.analysis.loaded import Reviews
 from seatrial.errors import UsageError
 from seatrial.model.base import NonNegative, StrictModel
-from seatrial.model.evaluation import Annotation, Judgment
+from seatrial.model.evaluation import Annotation, Judgment, category_slug
 from seatrial.model.record import TrialRecord
 from seatrial.model.review import (
     EntryId,
@@ -106,22 +105,10 @@ def _moment(entry: ReviewEntry) -> float:
     return entry.annotation.timestamp.timestamp()
 
 
-# Categories: slugs of the reviewers' own choice, with `/` between the levels.
-
-_BETWEEN = re.compile(r"(?:[^\w-]|_)+")
-_MOST_LETTERS = 100
-
-
-def category_slug(text: str) -> str:
-    """A category as it is stored: `Wrong unit / kN` is `wrong_unit/kn`. Empty where there is no word in it."""
-    levels = (_BETWEEN.sub("_", level).strip("_-") for level in text[:_MOST_LETTERS].lower().split("/"))
-    return "/".join(filter(None, levels))
-
-
 def used_categories(entries: Iterable[ReviewEntry]) -> list[str]:
     """The categories of all verdicts that stand, those that are used most first."""
     said = (each.annotation for each in not_taken_back(entries))
-    counts = Counter(name for each in said if each for name in dict.fromkeys(each.categories))
+    counts = Counter(name for each in said if each for name in {*map(category_slug, each.categories)} if name)
     return sorted(counts, key=lambda name: (-counts[name], name))
 
 

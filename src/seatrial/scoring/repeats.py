@@ -13,6 +13,7 @@ from statistics import stdev
 from typing import Any, Literal
 
 from seatrial.model.evaluation import NONDETERMINISTIC, ConfidenceMetadata, EvaluationResult
+from seatrial.model.outcome import format_reward
 from seatrial.scoring.text import Finding, note, with_finding
 
 # Comparing breakdowns. What may differ between honest runs does not count: times, places, orders.
@@ -171,7 +172,7 @@ def tell_difference(repeated: RepeatedVerdicts) -> str:
 
 def tell_rewards(rewards: Sequence[float | None]) -> str:
     """Rewards in their order, such as `1, 1, 0.5 and no verdict`."""
-    shown = ["no verdict" if reward is None else f"{reward:.6g}" for reward in rewards[:_SHOWN]]
+    shown = ["no verdict" if reward is None else format_reward(reward) for reward in rewards[:_SHOWN]]
     more = [f"{len(rewards) - _SHOWN} more"] if len(rewards) > _SHOWN else []
     *first, last = [*shown, *more]
     return f"{', '.join(first)} and {last}" if first else last

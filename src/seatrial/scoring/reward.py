@@ -22,7 +22,9 @@ from seatrial.model.evaluation import (
     ConfidenceMetadata,
     ErrorSource,
     ErrorTag,
+    category_slug,
 )
+from seatrial.model.outcome import format_reward
 from seatrial.model.output import (
     CTRF_JSON,
     DETAILS_NAMES,
@@ -180,7 +182,7 @@ def _from_object(file: RawFile, value: dict[str, Any]) -> RewardFile:
 
 def _mean(name: str, numbers: Mapping[str, float], extras: Mapping[str, Any]) -> RewardFile:
     mean = math.fsum(numbers.values()) / len(numbers)
-    reason = note(f"{name} has no `reward`; the mean {mean:g} of {_keys(numbers)} counts")
+    reason = note(f"{name} has no `reward`; the mean {format_reward(mean)} of {_keys(numbers)} counts")
     # Rounding must not take the mean of numbers that are at most 1 beyond 1.
     return RewardFile(name, min(mean, 1.0) + 0.0, extras=extras, notes=(reason,), kind="mean")
 
@@ -288,7 +290,7 @@ def _tag(entry: Any, complaints: list[str]) -> Iterator[ErrorTag]:
     if len(category) > _MAX_CATEGORY:
         complaints.append(f"has a category of {len(category):,} characters, expected up to {_MAX_CATEGORY}")
         return
-    if category in _OURS:
+    if category_slug(category) in _OURS:
         complaints.append(f"has the category {excerpt(category)}, which only Seatrial gives: kept as {_CLAIMED}…")
         category = f"{_CLAIMED}{category}"
     text = description[:_MAX_DESCRIPTION] if isinstance(description, str) else None
@@ -310,7 +312,7 @@ def claimed_confidence(declared: Any, findings: list[Finding]) -> ConfidenceMeta
 
     A dimension may be called `confidence` too. It has none of these fields, and stays what it is.
     """
-    known = ConfidenceMetadata.model_fields
+    known = {name: field for name, field in ConfidenceMetadata.model_fields.items() if name != "claimed"}
     if not isinstance(declared, dict) or not known.keys() & declared.keys():
         return None
     strange = sorted(declared.keys() - known.keys())[:_MAX_NAMED]

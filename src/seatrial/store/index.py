@@ -19,6 +19,7 @@ from zlib import crc32
 
 import orjson
 
+from seatrial.model.evaluation import RUN_CATEGORIES, category_slug
 from seatrial.model.job import JobFile
 from seatrial.model.outcome import SCORED_OUTCOMES, Outcome
 from seatrial.model.record import Phase, StepRecord, TrialRecord, outcome_of
@@ -26,6 +27,8 @@ from seatrial.store.files import write_all
 from seatrial.untrusted.files import CREATE, open_file, read_file
 
 INDEX = "index.jsonl"
+_VERSION = 2
+"""Of what lines say under the same names: 2 has categories as they are counted."""
 _MAX_BYTES = 2**31
 _MAX_FAILURE = 300
 
@@ -90,10 +93,12 @@ class TrialEntry(NamedTuple):
     oom_kills: int = 0
     pass_threshold: float | None = None
     """The one it was judged again with, None for that of the job."""
+    unheld: tuple[str, ...] = ()
+    """The names of the limits that were asked for and not enforced."""
 
 
 _USUAL = [TrialEntry._field_defaults.get(name) for name in TrialEntry._fields]
-_TUPLES = [TrialEntry._fields.index(name) for name in ("warnings", "tags", "repeats")]
+_TUPLES = [TrialEntry._fields.index(name) for name in ("warnings", "tags", "repeats", "unheld")]
 _REPEATED = [
     TrialEntry._fields.index(name) for name in ("task_id", "agent", "outcome", "tests", "setting", "prices", "tags")
 ]
@@ -115,13 +120,13 @@ def stamp_of(path: str) -> Stamp | None:
 class Index:
     """The index of one job. Where this user did not make the job, it has no lines and takes none.
 
-    Each line begins with a digest of the job, the content of the trial's task, and the fields that lines of this
-    version have: where any of these is another, it says nothing.
+    Each line begins with a digest of the job, the content of the trial's task, and the version and the fields of
+    lines: where any of these is another, it says nothing.
     """
 
     def __init__(self, job: Path, file: JobFile, *, is_own: bool) -> None:
         self._path, self._is_own = job / INDEX, is_own
-        of_job = crc32(orjson.dumps([file.id, file.spec.name, file.created_at, TrialEntry._fields]))
+        of_job = crc32(orjson.dumps([file.id, file.spec.name, file.created_at, TrialEntry._fields, _VERSION]))
         self._marks = {task.id: b"%08x[" % crc32(task.digest.encode(), of_job) for task in file.tasks}
 
     def line(self, entry: TrialEntry, stamp: Stamp) -> bytes:
@@ -255,6 +260,7 @@ def entry_of(record: TrialRecord, agent: str) -> TrialEntry:
         repeats=repeats_of(record),
         oom_kills=record.resources.oom_kills if record.resources else 0,
         pass_threshold=record.pass_threshold if record.regrade else None,
+        unheld=tuple(record.sandbox.not_held) if record.evaluation else (),  # else there may have been no sandbox
     )
 
 
@@ -291,10 +297,18 @@ def seconds_in(record: TrialRecord, phase: Phase) -> float | None:
 
 
 def tags_of(record: TrialRecord) -> tuple[str, ...]:
-    """The classified failures of a trial, `source:category`, each once."""
+    """The classified failures of a trial, `source:category`, each once; the record has them as they were written."""
     tags = (record.evaluation.error_taxonomy if record.evaluation else None) or ()
-    found = dict.fromkeys(f"{tag.source.value}:{tag.category[:_MAX_LETTERS]}" for tag in tags)
+    found = dict.fromkeys(f"{tag.source.value}:{_counted_as(tag.category)[:_MAX_LETTERS]}" for tag in tags)
     return tuple(found)[:_MAX_TAGS]
+
+
+def _counted_as(category: str) -> str:
+    """A category as it is counted. No other spelling of what only a run can know is taken for that."""
+    if category in RUN_CATEGORIES:
+        return category
+    slug = category_slug(category)
+    return f"verifier_{slug}" if slug in RUN_CATEGORIES else slug or category
 
 
 def dimensions_of(record: TrialRecord) -> dict[str, float]:

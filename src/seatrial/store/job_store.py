@@ -43,6 +43,7 @@ from seatrial.store.records import (
     Uncounted,
     move_to_damaged,
     move_trial_to_tries,
+    newer_version,
     refuse_result,
 )
 from seatrial.store.reviews import ANNOTATIONS, AnnotationJournal, ignore_damage, with_annotations
@@ -253,6 +254,9 @@ class JobStore:
 
     def explain(self, found: Uncounted) -> str:
         """What is the matter with a trial that does not count, and what to do about it."""
+        if found.newer:
+            name, last = revision_name(found.trial_id, found.revision), "; install a newer one"
+            return f"{'revision ' if found.revision else ''}{name} does not count: {found.reason}{last}"
         if found.revision:
             name = revision_name(found.trial_id, found.revision)
             judge = "`seatrial regrade` judges the trial again"
@@ -395,11 +399,10 @@ def check_size(folder: Path, file: JobFile) -> None:
 
 def _what_is_wrong(path: Path, content: bytes, error: ValidationError) -> str:
     try:
-        table = json.loads(content)
+        json.loads(content)
     except (ValueError, RecursionError) as broken:
         return f"{path}: is not JSON ({broken}); restore it from a copy, or run the job anew in another folder"
-    version = table.get("schema_version") if isinstance(table, dict) else None
-    if isinstance(version, int) and version > JOB_SCHEMA_VERSION:
+    if (version := newer_version(content, JOB_SCHEMA_VERSION)) is not None:
         return (
             f"{path}: has version {version}, this Seatrial reads up to {JOB_SCHEMA_VERSION}; install a newer Seatrial"
         )

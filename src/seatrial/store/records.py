@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
 from operator import attrgetter
@@ -38,13 +38,15 @@ _OUR_OWN_TROUBLE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 class Uncounted:
     """What is in the place of a trial's record, and why it does not count. A `planned` trial can be run again.
 
-    Where it is a later `revision`, the one before it counts instead.
+    Where it is a later `revision`, the one before it counts instead. The record of a `newer` version of Seatrial is
+    sound, only not for us: its trial is left as it is.
     """
 
     trial_id: str
     reason: str
     planned: bool
     revision: int = 0
+    newer: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,16 @@ class Census:
     entries: list[TrialEntry]
     uncounted: list[Uncounted]
     unindexed: list[bytes]
+
+    @property
+    def newer(self) -> set[str]:
+        """The trials of which a newer version of Seatrial has made a record: no older one may touch them."""
+        return {found.trial_id for found in self.uncounted if found.newer}
+
+    @property
+    def taken(self) -> set[str]:
+        """The trials that are not to be run: those that count, and those of a newer version."""
+        return {entry.trial_id for entry in self.entries} | self.newer
 
 
 # The trials that a job wants. Records are copied, renamed and brought from elsewhere: one that was not made by this job
@@ -194,7 +206,11 @@ class Records:
         try:
             record = TrialRecord.model_validate_json(content)
         except ValidationError as error:
-            return self._uncounted(trial_id, _what_is_wrong(content, error), revision)
+            newer = newer_version(content, SCHEMA_VERSION)
+            if newer is None:
+                return self._uncounted(trial_id, _what_is_wrong(content, error), revision)
+            reason = f"its {RECORD} has version {newer}, and this Seatrial reads up to {SCHEMA_VERSION}"
+            return Uncounted(trial_id, reason, planned=False, revision=revision, newer=True)
         objection = self._expected.objection(record, trial_id)
         if record.revision != revision:
             objection = objection or f"it holds revision {record.revision}, expected {revision}"
@@ -234,17 +250,21 @@ class Records:
         return stamp_of(f"{self._folder}/{trial_id}/{RECORD}")
 
     def _count_record(self, name: str, later: Sequence[int], census: Census) -> None:
+        unsound: list[Uncounted] = []
         for revision in (*reversed(later), 0):
             # The stamp first: a record that is changed while it is read must not be taken for what was read.
             stamp, found = self._stamp(name, revision), self.examine(name, revision)
             if isinstance(found, Uncounted):
-                census.uncounted.append(found)
+                unsound.append(found)
                 continue
             entry = self.entry(found)
             census.entries.append(entry)
             if stamp is not None:
                 census.unindexed.append(self._index.line(entry, stamp))
-            return
+            break
+        if any(found.newer for found in unsound):
+            unsound = [replace(found, planned=False) for found in unsound]
+        census.uncounted.extend(unsound)
 
     def _uncounted(self, trial_id: str, reason: str, revision: int = 0) -> Uncounted:
         return Uncounted(trial_id, reason, self._expected.wants(trial_id) and not revision, revision)
@@ -276,13 +296,20 @@ def _what_is_wrong(content: bytes, error: ValidationError) -> str:
     if not content.strip():
         return f"its {RECORD} is empty"
     try:
-        table = json.loads(content)
+        json.loads(content)
     except (ValueError, RecursionError):
         return f"its {RECORD} is no whole JSON"
-    version = table.get("schema_version") if isinstance(table, dict) else None
-    if isinstance(version, int) and version > SCHEMA_VERSION:
-        return f"its {RECORD} has version {version}, and this Seatrial reads up to {SCHEMA_VERSION}"
     return f"its {RECORD} is damaged ({first_fault(error, 'the file')})"
+
+
+def newer_version(content: bytes, known: int) -> int | None:
+    """The version of stored JSON that a newer Seatrial wrote; None for any that this one should be able to read."""
+    try:
+        table = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    version = table.get("schema_version") if isinstance(table, dict) else None
+    return version if isinstance(version, int) and version > known else None
 
 
 # Trials that are run again.

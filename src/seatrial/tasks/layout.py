@@ -6,10 +6,12 @@ It counts as it goes, so that size, entries and depth are known before anything 
 
 import hashlib
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from math import comb, prod
 from pathlib import Path
 from typing import Any, Literal
 
@@ -225,6 +227,7 @@ def _places(os_name: str, prefix: str) -> tuple[tuple[str, tuple[str, ...]], ...
 IGNORE_FILE = ".harborignore"
 _FOLDERS = ("tests", "solution")
 _MAX_BYTES = 2**20
+_STARS = re.compile(r"\*+")
 
 Ignored = Callable[[str], bool]
 """Whether a file is left out, given by its path within a folder; that of a directory ends in a slash."""
@@ -246,7 +249,36 @@ def ignored_in(folder: Path) -> Ignored:
         except ValueError:
             return False
 
-    return GitIgnoreSpec.from_lines(filter(says_something, text.splitlines())).match_file
+    rules = list(filter(says_something, text.splitlines()))
+    spec = GitIgnoreSpec.from_lines(rules)
+    stars = {_stars(rule): rule for rule in rules if "*" in rule}
+
+    def ignored(path: str) -> bool:
+        parts = path.split("/")
+        longest = max(map(len, parts))
+        for (doubles, singles), rule in stars.items():
+            if comb(len(parts) + doubles, doubles) * prod(comb(longest + each, each) for each in singles) > _MOST_WAYS:
+                raise OversizeError(
+                    f"{folder / IGNORE_FILE}: the pattern {rule[:_SHOWN]!r} has more stars than can be matched with a "
+                    f"path like {path[:_SHOWN]!r}; write it with fewer"
+                )
+        return spec.match_file(path)
+
+    return ignored
+
+
+_MOST_WAYS = 10**7
+_SHOWN = 80
+
+
+def _stars(rule: str) -> tuple[int, tuple[int, ...]]:
+    """How many parts of a pattern may stand for any number of folders, and how many stars each other part has.
+
+    A regular expression tries out all ways to share a path among them before it finds that none fits.
+    """
+    parts = rule.split("/")
+    singles = (len(_STARS.findall(part)) for part in parts if part != "**")
+    return 1 + parts.count("**"), tuple(sorted(filter(None, singles)))
 
 
 def ignored_below(root: Path, paths: Iterable[str]) -> Ignored:

@@ -24,7 +24,7 @@ from seatrial.tasks.variables import allowed_variables, templates_in
 from seatrial.trial.entrypoint import Entrypoint
 from seatrial.trial.judge import Judgement
 from seatrial.trial.log import RoundLog, TrialLog
-from seatrial.trial.place import Place, agent_network, choose_network, find_place
+from seatrial.trial.place import Place, agent_network, choose_network, find_place, network_mode
 from seatrial.trial.repeats import judge_repeatedly
 from seatrial.trial.rounds import Round, rounds_of
 from seatrial.trial.setup import open_task, stage_round
@@ -125,6 +125,7 @@ async def _choose(spec: TrialSpec, machinery: Machinery, log: TrialLog) -> Place
         reproducible=place.sandbox.image.reproducible,
         limits_asked=place.asked,
         network=choose_network(policy, spec.options, capabilities).mode,
+        network_asked=network_mode(policy, spec.options),
     )
     return place
 

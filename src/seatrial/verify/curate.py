@@ -14,6 +14,7 @@ from pathlib import Path
 
 from seatrial.model.base import StrictModel, to_json
 from seatrial.model.evaluation import NEEDS_SYSTEM, ErrorTag
+from seatrial.model.outcome import format_reward
 from seatrial.model.record import FileChanges, VerifierRun
 from seatrial.sandbox.api import Curation, Image, SandboxBackend
 from seatrial.verify.facts import (
@@ -432,7 +433,8 @@ def _solution_tags(curated: Curated, run: VerifierRun) -> Iterator[ErrorTag]:
 
 def dispute_tag(reward: float, disputed: float) -> ErrorTag:
     """The tag of a verdict that depends on whose system is believed."""
-    said = f"{reward:g} on the verifier's own system, {disputed:g} on the one the agent left; the lower one counts"
+    said = f"{format_reward(reward)} on the verifier's own system, {format_reward(disputed)} on the one the agent left"
+    said += "; the lower one counts"
     return make_tag("disputed_verdict", said)
 
 

@@ -169,7 +169,7 @@ def open_trial(key: str, job: LoadedJob, trial_id: str) -> OpenedTrial:
     except StoreError as error:
         return OpenedTrial(key, job, trial_id, folder, (), reviews, str(error))
     if reviews:
-        revisions[-1] = revisions[-1]._replace(record=reviewed_record(revisions[-1].record, reviews, job.agreement))
+        revisions[-1] = revisions[-1]._replace(record=reviewed_record(revisions[-1].record, reviews))
     return OpenedTrial(key, job, trial_id, folder, tuple(revisions), reviews)
 
 

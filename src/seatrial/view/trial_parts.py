@@ -23,14 +23,14 @@ from seatrial.model.base import StrictModel
 from seatrial.model.evaluation import ErrorSource, EvaluationResult
 from seatrial.model.job import AGENT_FILES_DIR, AgentFiles, AgentOptions
 from seatrial.model.options import Option, option_words, options_of
-from seatrial.model.outcome import Outcome
+from seatrial.model.outcome import Outcome, format_reward
 from seatrial.model.record import PhaseTime, TrialRecord
 from seatrial.model.review import not_taken_back
 from seatrial.report import trial as told
 from seatrial.report.pictures.drawing import WIDTH, Scale, element, line, picture, shortened, words
 from seatrial.report.reasons import causes, failure_in_words, remarks
 from seatrial.report.tables import trial_row
-from seatrial.report.text import format_duration, format_reward, harmless
+from seatrial.report.text import format_duration, harmless
 from seatrial.report.trial import breakdown_table, revisions_table, tags_table
 from seatrial.review.verdicts import ReviewState, TrialReview, review_of
 from seatrial.store.drafts import RECORD

@@ -57,7 +57,7 @@ def test_a_verifier_that_stays_the_same_passes_with_its_figures(subject):
 def test_a_repeat_that_differs_is_flaky_with_an_interval_and_explains_the_rest(subject):
     (flaky,) = result(subject, **{"oracle/repeat-3": verdict(0.0), "oracle/date": verdict(0.0)}).findings
     assert (flaky.id, flaky.weight) == ("V4/flaky:oracle", "critical")
-    assert "it gave 1, 1, 0, 1 and 1: 20% of runs differ from the others (95 % interval 4% to 62%)" in flaky.message
+    assert "it gave 1, 1, 0, 1 and 1: 20% of runs differ from the others (95 % interval 4 to 62%)" in flaky.message
     assert flaky.reproduce == "seatrial check task --case V4/oracle/repeat-3"
 
 

@@ -53,7 +53,7 @@ def reached(document: ReportDocument, target: str | None) -> int:
     return sum(
         asked.get("agent", arm) in (arm, agent)
         and data["outcomes"][outcome] in asked.get("outcome", data["outcomes"][outcome]).split(",")
-        and ("tag" not in asked or asked["tag"] in marks)
+        and ("tag" not in asked or any(mark == asked["tag"] or mark.endswith(f":{asked['tag']}") for mark in marks))
         for arm, agent, outcome, marks in zip(arms, agents, data["outcome"], notes, strict=True)
     )
 

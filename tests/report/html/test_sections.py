@@ -80,7 +80,7 @@ def test_counts_and_shares_lead_to_the_trials_they_are_of():
     trials = [trial("t", "a", 0.0, tags=wrong), trial("u", "a", 1.0, tags=wrong), trial("v", "a", 0.0)]
     (row,) = table("Failures by category", *trials)
     assert [cell.text for cell in row] == ["sign_error", "mechanical", "a", "2", "0.667", "0.500", "t.a.1"]
-    tagged = "#trials?agent=a&tag=mechanical:sign_error"
+    tagged = "#trials?agent=a&tag=sign_error"
     assert [cell.target for cell in row[3:]] == [tagged, tagged, f"{tagged}&{FAILED}", "#trials?agent=a&trial=t.a.1"]
     (total,) = table("Judged trials that did not pass", *trials)
     assert [cell.text for cell in total] == ["a", "3", "2", "1"]

@@ -38,3 +38,13 @@ def test_the_output_comes_first_and_once_wherever_it_is_among_the_changes(tmp_pa
     content = found.content(0)
     assert content
     assert content.head == GOLDEN.encode()
+
+
+def test_a_job_file_that_nobody_could_read_keeps_people_from_no_other_job(tmp_path):
+    store = many_trials(tmp_path / "all", 1)
+    (tmp_path / "all" / "a-huge-one").mkdir()
+    with (tmp_path / "all" / "a-huge-one" / "job.json").open("wb") as file:
+        file.truncate(5 * 2**30)
+    library, desks = Library([tmp_path / "all"]), Desks()
+    assert {*library.find()} == {"a-huge-one", "job"}
+    assert desks.open(library, desks.key_of(library, "job")).job.path == store.path

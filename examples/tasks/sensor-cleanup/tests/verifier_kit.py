@@ -32,6 +32,7 @@ TAGS_KEY = "error_taxonomy"
 
 MAX_OUTPUT_BYTES = 64 * 2**20
 _HUGE = 1e300
+_CLOSE = Fraction(1, 10**9)  # what numbers that are not exact may lack of a 1 or of a threshold
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _PREFIXES = {"p": 1e-12, "n": 1e-9, "u": 1e-6, "µ": 1e-6, "m": 1e-3, "c": 1e-2, "k": 1e3, "M": 1e6, "G": 1e9}
 # Each unit as (dimension, factor to that dimension's base unit); the first row takes the prefixes above.
@@ -254,7 +255,7 @@ def roll_up(
     threshold: float = 0.5,
     names: Iterable[str] | None = None,
 ) -> float:
-    """One reward in [0, 1], rounded to 4 decimals. Raises KitError for anything that makes no sense.
+    """One reward in [0, 1], rounded to 4 decimals, but never up to 1. Raises KitError for anything that makes no sense.
 
     Each dimension counts as score / max_score, clamped to [0, 1]; one of weight 0 is reported but does not count.
     `threshold` gives 1.0 when the weighted mean reaches it; `names`, when given, is the exact set to expect.
@@ -270,14 +271,18 @@ def roll_up(
     mean = sum((value * weight for value, weight in pairs), Fraction(0)) / total
     values = [value for value, _ in pairs]
     rollups: dict[str, Callable[[], float]] = {
-        "weighted_mean": lambda: float(round(mean, 4)),
-        "min": lambda: float(round(min(values), 4)),
+        "weighted_mean": lambda: _rounded(mean),
+        "min": lambda: _rounded(min(values)),
         "all_pass": lambda: float(min(values) == 1),
         "any_pass": lambda: float(max(values) == 1),
-        "threshold": lambda: float(round(mean, 4) >= round(_threshold(threshold), 4)),
-        "geometric_mean": lambda: round(_geometric_mean(pairs, total), 4),
+        "threshold": lambda: float(mean + _CLOSE >= _threshold(threshold)),
+        "geometric_mean": lambda: _rounded(Fraction(_geometric_mean(pairs, total))),
     }
     return rollups[strategy]()
+
+
+def _rounded(reward: Fraction) -> float:
+    return float(round(reward, 4)) if reward + _CLOSE >= 1 else min(float(round(reward, 4)), 0.9999)
 
 
 def _threshold(value: Any) -> Fraction:

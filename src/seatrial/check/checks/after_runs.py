@@ -13,7 +13,7 @@ from statistics import fmean
 from seatrial.check.cases import Case, CaseVerdict, CheckResult, Subject
 from seatrial.check.judging import concluded, skipped
 from seatrial.model.check import CheckFinding, CheckId, Weight
-from seatrial.model.outcome import SCORED_OUTCOMES, Outcome
+from seatrial.model.outcome import SCORED_OUTCOMES, Outcome, format_mean
 from seatrial.model.record import NEVER_RAN
 from seatrial.stats.estimates import wilson
 from seatrial.store.job_store import JobStore
@@ -157,11 +157,11 @@ def _always_the_same(task: str, runs: PastRuns) -> Iterator[Anomaly]:
     answered = sum(each.is_scored and each.outcome != "no_output" for each in runs.at(task))
     if max(scored) == 0.0 and able and answered >= _ENOUGH_EACH:
         best = max(able, key=lambda name: _mean(runs.rewards_elsewhere(task, name)))
-        elsewhere = _mean(runs.rewards_elsewhere(task, best))
-        message = f"{who} got 0 (at most {high:.0%} would pass), though {best} has a mean of {elsewhere:.2f} elsewhere"
+        elsewhere, most = format_mean(_mean(runs.rewards_elsewhere(task, best)), ".2f"), format_mean(high, ".0%")
+        message = f"{who} got 0 (at most {most} would pass), though {best} has a mean of {elsewhere} elsewhere"
         yield Anomaly("always-zero", "minor", message, "see whether what they left is wrong, or only judged so")
     elif min(scored) == 1.0:
-        message = f"{who} got 1 (at least {low:.0%} would pass): the task tells no agents apart"
+        message = f"{who} got 1 (at least {format_mean(low, '.0%')} would pass): the task tells no agents apart"
         yield Anomaly("always-one", "note", message, "see whether a wrong answer would pass too")
 
 
@@ -176,11 +176,11 @@ def _upside_down(task: str, runs: PastRuns) -> Iterator[Anomaly]:
     pairs = [(weak, strong) for weak, strong in permutations(names, 2) if _is_upside_down(task, runs, weak, strong)]
     here = {name: _mean(rewards(each for each in runs.at(task) if each.agent == name)) for name in names}
     for weak, strong in sorted(pairs, key=lambda pair: here[pair[1]] - here[pair[0]])[:1]:
-        elsewhere = [_mean(runs.rewards_elsewhere(task, name)) for name in (weak, strong)]
-        message = (
-            f"{weak} gets {here[weak]:.2f} and {strong} {here[strong]:.2f} here; elsewhere it is "
-            f"{elsewhere[0]:.2f} to {elsewhere[1]:.2f}"
+        elsewhere = " to ".join(
+            format_mean(_mean(runs.rewards_elsewhere(task, name)), ".2f") for name in (weak, strong)
         )
+        got = [format_mean(here[name], ".2f") for name in (weak, strong)]
+        message = f"{weak} gets {got[0]} and {strong} {got[1]} here; elsewhere it is {elsewhere}"
         yield Anomaly("weak-beats-strong", "minor", message, "see what the better one does here that is judged wrong")
 
 

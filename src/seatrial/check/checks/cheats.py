@@ -22,7 +22,7 @@ from seatrial.check.chosen import output_path, stand_in
 from seatrial.check.judging import concluded, finding_of, skipped
 from seatrial.model.base import JsonObject
 from seatrial.model.check import CheckFinding, CheckId, Weight
-from seatrial.model.outcome import has_passed
+from seatrial.model.outcome import format_reward, has_passed
 from seatrial.model.output import format_of
 from seatrial.trial.end_state import Edit
 
@@ -91,7 +91,8 @@ def _figure(verdict: CaseVerdict) -> JsonObject:
 
 
 def _finding(subject: Subject, trick: _Trick, verdict: CaseVerdict, baseline: float) -> CheckFinding:
-    message = f"a wrong answer gets {verdict.reward:g} instead of {baseline:g} by {trick.what}"
+    paid = f"{format_reward(verdict.reward)} instead of {format_reward(baseline)}"
+    message = f"a wrong answer gets {paid} by {trick.what}"
     evidence: JsonObject = {"reward": verdict.reward, "without": baseline, "tags": sorted(verdict.tags)}
     name = f"cheat-pays:{trick.name}"
     return finding_of(CHECK, subject, name, trick.weight, message, trick.fix, trick.case.id, evidence)

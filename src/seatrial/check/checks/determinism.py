@@ -13,7 +13,7 @@ from seatrial.check.conditions import ALL_TOGETHER, CONTROL, NETWORK, NOT_VARIED
 from seatrial.check.judging import concluded, finding_of, skipped
 from seatrial.model.base import JsonObject
 from seatrial.model.check import CheckFinding, CheckId, Weight
-from seatrial.model.outcome import has_passed
+from seatrial.model.outcome import format_mean, format_range, has_passed
 from seatrial.scoring.repeats import differences, spread_of, tell_rewards
 from seatrial.stats.estimates import wilson
 
@@ -171,7 +171,7 @@ def _flaky(subject: Subject, compared: _Compared, others: Sequence[CaseVerdict])
     rate = _flake_rate(rewards)
     low, high = wilson(rate, len(rewards))
     odd = next(run for run in runs if _reward(run) != rewards[0])
-    told = f"{rate:.0%} of runs differ from the others (95 % interval {low:.0%} to {high:.0%})"
+    told = f"{format_mean(rate, '.0%')} of runs differ from the others (95 % interval {format_range(low, high, '.0%')})"
     weight = _weight(rewards, subject.pass_threshold)
     message = f"asked {len(rewards)} times about {_named(compared.state)}, it gave {tell_rewards(rewards)}: {told}"
     fix = "look for random numbers without a seed, the order of sets, times that are measured, ports and races"

@@ -8,6 +8,7 @@ from seatrial.check.judging import concluded, finding_of, skipped
 from seatrial.check.variants import Form, forms_of
 from seatrial.model.base import JsonObject
 from seatrial.model.check import CheckFinding, CheckId
+from seatrial.model.outcome import format_reward
 
 CHECK: CheckId = "V6"
 TITLE = "the same answer in other bytes is worth the same"
@@ -55,7 +56,8 @@ def _why_none(subject: Subject) -> str:
 
 def _finding(subject: Subject, answer: AcceptedAnswer, form: Form, case: str, verdict: CaseVerdict) -> CheckFinding:
     reward = verdict.reward or 0.0
-    message = f"the accepted {answer.path} is worth {reward:g} instead of {answer.reward:g} when {form.what}"
+    worth = f"{format_reward(reward)} instead of {format_reward(answer.reward)}"
+    message = f"the accepted {answer.path} is worth {worth} when {form.what}"
     message += "; the instruction does not seem to forbid that"
     evidence: JsonObject = {"reward": reward, "accepted_reward": answer.reward}
     return finding_of(CHECK, subject, f"{form.code}:{answer.path}", form.weight, message, _FIX, case, evidence)

@@ -6,7 +6,7 @@ from seatrial.check.cases import Case, CaseVerdict, CheckResult, Subject, case_i
 from seatrial.check.golden import FAIL, LEAST_PASS, PASS
 from seatrial.check.judging import concluded, finding_of, skipped
 from seatrial.model.check import CheckFinding, CheckId, Weight
-from seatrial.model.outcome import has_passed
+from seatrial.model.outcome import format_reward, has_passed
 
 CHECK: CheckId = "V3"
 TITLE = "golden answers are judged as they should be"
@@ -32,17 +32,18 @@ def findings(subject: Subject, _: Mapping[str, CaseVerdict]) -> CheckResult:
 
 def _judge(subject: Subject, name: str, verdict: CaseVerdict) -> CheckFinding | None:
     reward = verdict.reward or 0.0
+    got = format_reward(reward)
     silent = verdict.evaluation is None or not verdict.evaluation.validity.verifier_completed
     passes = has_passed(reward, subject.pass_threshold)
     case, evidence = case_id(CHECK, name), {"reward": verdict.reward}
     if name.startswith(PASS) and (silent or reward < LEAST_PASS):
-        said = "gets no verdict" if silent else f"gets {reward:g}"
+        said = "gets no verdict" if silent else f"gets {got}"
         message = f"the golden answer {name}, which is to pass, {said}, expected {LEAST_PASS:g} at least"
         fix = "correct the answer or the tests: one of them is wrong"
         weight: Weight = "major" if passes else "critical"
         return finding_of(CHECK, subject, f"golden-pass-rejected:{name}", weight, message, fix, case, evidence)
     if name.startswith(FAIL) and reward > MOST_FAIL:
-        message = f"the golden answer {name}, which is to fail, gets {reward:g}, expected {MOST_FAIL:g} at most"
+        message = f"the golden answer {name}, which is to fail, gets {got}, expected {MOST_FAIL:g} at most"
         fix = "let the tests look at what is wrong with this answer, or correct the answer"
         weight = "critical" if passes else "major"
         return finding_of(CHECK, subject, f"golden-fail-accepted:{name}", weight, message, fix, case, evidence)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from seatrial.check.cases import UNTOUCHED, Case, CaseVerdict, CheckResult, Subject, case_id
 from seatrial.check.judging import concluded, finding_of, skipped
 from seatrial.model.check import CheckFinding, CheckId, Weight
-from seatrial.model.outcome import has_passed
+from seatrial.model.outcome import format_reward, has_passed
 from seatrial.model.output import OutputSpec
 from seatrial.trial.end_state import Edit
 
@@ -71,7 +71,7 @@ def _paid(subject: Subject, tried: list[tuple[str, str, CaseVerdict]]) -> Iterab
             continue
         passes = has_passed(reward, subject.pass_threshold)
         case = CASE if name == "untouched" else case_id(CHECK, name)
-        message = f"the verifier gives {reward:g} for {words}" + (", which is a pass" if passes else "")
+        message = f"the verifier gives {format_reward(reward)} for {words}" + (", which is a pass" if passes else "")
         fix = "check what is asked for before anything is paid; if this share is meant for everybody, accept it"
         weight: Weight = "critical" if passes else "major"
         code = f"reward-for-nothing:{name}"

@@ -7,6 +7,7 @@ from seatrial.check.golden import least_accepted
 from seatrial.check.judging import concluded, finding_of, skipped
 from seatrial.model.base import JsonObject
 from seatrial.model.check import CheckFinding, CheckId, Weight
+from seatrial.model.outcome import format_reward
 from seatrial.scoring.missing_tools import missing_tools
 
 CHECK: CheckId = "V1"
@@ -41,12 +42,13 @@ def _judge(subject: Subject, verdict: CaseVerdict) -> CheckFinding | None:
         return finding_of(CHECK, subject, "no-verdict", "critical", message, _INSTALL if tools else fix, CASE)
     if abs(reward - wanted) <= _CLOSE:
         return None
+    got, due = format_reward(reward), format_reward(wanted)
     if reward > wanted:
-        message = f"the task's own solution gets {reward:g}, and task.toml says that it is to get {wanted:g}"
-        fix = f"set `oracle_reward = {reward:g}` in [check] of task.toml, or correct the tests"
+        message = f"the task's own solution gets {got}, and task.toml says that it is to get {due}"
+        fix = f"set `oracle_reward = {got}` in [check] of task.toml, or correct the tests"
         return finding_of(CHECK, subject, "above-expected", "minor", message, fix, CASE)
     weight: Weight = "critical" if reward < least_accepted(subject.task, subject.pass_threshold) else "major"
-    message = f"the task's own solution gets {reward:g} where {wanted:g} is expected{lacks}"
+    message = f"the task's own solution gets {got} where {due} is expected{lacks}"
     fix = "correct the solution or the tests; where less is meant, set `oracle_reward` in [check] of task.toml"
     evidence: JsonObject = {"reward": reward, "expected": wanted}
     return finding_of(CHECK, subject, "solution-rejected", weight, message, _INSTALL if tools else fix, CASE, evidence)

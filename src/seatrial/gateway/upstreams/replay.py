@@ -196,16 +196,17 @@ def _split(request: ModelRequest) -> tuple[list[Any], dict[str, Any]]:
 
 def _read_calls(path: Path) -> list[ModelCall]:
     try:
-        lines = path.read_bytes().splitlines()
+        with path.open("rb") as file:
+            return [_read_call(path, *numbered) for numbered in enumerate(file, start=1)]
     except OSError as error:
         raise UsageError(f"the recording {path} cannot be read: {error}") from error
-    calls = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            calls.append(ModelCall.model_validate_json(line))
-        except ValidationError as error:
-            raise UsageError(f"line {number} of {path} is not a recorded call: {error.errors()[0]['msg']}") from error
-    return calls
+
+
+def _read_call(path: Path, number: int, line: bytes) -> ModelCall:
+    try:
+        return ModelCall.model_validate_json(line)
+    except ValidationError as error:
+        raise UsageError(f"line {number} of {path} is not a recorded call: {error.errors()[0]['msg']}") from error
 
 
 # When two requests ask for the same: what counts in them, its hash, and where they first differ.

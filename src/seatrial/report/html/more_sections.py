@@ -5,8 +5,9 @@ from typing import Literal
 
 from seatrial.analysis.arms import Arm
 from seatrial.analysis.compare import Comparison, TaskPair
-from seatrial.analysis.figures import Figures, format_mean
+from seatrial.analysis.figures import Figures
 from seatrial.analysis.groups import on_front
+from seatrial.model.outcome import format_mean
 from seatrial.report.document import AdjustedComparison, ReportDocument
 from seatrial.report.html.parts import (
     SCORED_OUTCOMES,

@@ -4,7 +4,7 @@ import base64
 import hashlib
 import os
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -14,6 +14,7 @@ import orjson
 
 from seatrial.analysis.arms import Arm, in_order
 from seatrial.analysis.figures import OUTCOMES, SCORED
+from seatrial.model.outcome import format_reward
 from seatrial.report.document import ReportDocument, headline
 from seatrial.report.html.more_sections import compared_link, comparing_section, cost_section, times_section
 from seatrial.report.html.parts import LONGEST_NOTE, PageSection, marks_of
@@ -78,9 +79,9 @@ def trial_data(arms: Sequence[Arm], folder: Path | None) -> str:
         "task": _steps(entries, {task: index for index, task in enumerate(tasks)}),
         "attempt": [trial.attempt for trial in entries],
         "outcome": [OUTCOMES.index(trial.outcome) for trial in entries],
-        "reward": _column((_reward(trial) for trial in entries), 6),
-        "time": _column((trial.duration_sec for trial in entries), 3),
-        "cost": _column((trial.cost_usd for trial in entries), 4),
+        "reward": _column((_reward(trial) for trial in entries), format_reward),
+        "time": _column((trial.duration_sec for trial in entries), "{:.3g}".format),
+        "cost": _column((trial.cost_usd for trial in entries), "{:.4g}".format),
         "note": noted if len(notes) > 1 else [],
         "ids": {str(index): utf8_text(trial.trial_id) for index, trial in enumerate(entries) if _has_odd_id(trial)},
     }
@@ -125,19 +126,16 @@ def _reward(trial: TrialEntry) -> float | None:
     return trial.reward if trial.outcome in SCORED else None
 
 
-def _column(values: Iterable[float | None], digits: int) -> list[float | None]:
-    """Values with as many digits as are shown; nothing at all where no value is known."""
+def _column(values: Iterable[float | None], write: Callable[[float], str]) -> list[float | None]:
+    """Values with the digits that are shown; nothing at all where no value is known."""
     column = [*values]
-    short = {value: None if value is None else _short(value, digits) for value in {*column}}
+    short = {value: None if value is None else _number(write(value)) for value in {*column}}
     return [short[value] for value in column] if short.keys() - {None} else []
 
 
-def _short(value: float, digits: int) -> float:
-    """A value with so many digits; but what is nearly 1 is no 1, for as a reward it is no pass."""
-    short = float(f"{value:.{digits}g}")
-    if short == 1.0 and value < 1.0:
-        return value
-    return int(short) if short.is_integer() else short
+def _number(text: str) -> float:
+    value = float(text)
+    return int(value) if value.is_integer() else value
 
 
 def _steps(trials: Sequence[TrialEntry], places: dict[str, int]) -> list[int]:

@@ -10,8 +10,9 @@ from urllib.parse import parse_qsl, quote
 
 from seatrial.analysis.arms import Arm
 from seatrial.analysis.failures import is_unclassified
-from seatrial.analysis.figures import OUTCOMES, SCORED, format_mean
+from seatrial.analysis.figures import OUTCOMES, SCORED
 from seatrial.analysis.tables import Table, interval
+from seatrial.model.outcome import format_mean
 from seatrial.model.review import ReviewEntry, not_taken_back
 from seatrial.report.text import harmless, utf8_text
 from seatrial.review.verdicts import ReviewState, is_decided, review_of

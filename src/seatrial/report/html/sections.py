@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 from seatrial.analysis.arms import Arm
 from seatrial.analysis.failures import FailedCount, StepCount, TagCount, UnjudgedCount
-from seatrial.analysis.figures import OUTCOMES, Figures, format_mean, mean_of
+from seatrial.analysis.figures import OUTCOMES, Figures, mean_of
 from seatrial.analysis.groups import HeatCell, HeatMap
 from seatrial.analysis.leaderboard import LeaderboardRow
-from seatrial.model.outcome import Outcome
+from seatrial.model.outcome import Outcome, format_mean, format_reward
 from seatrial.report import people
 from seatrial.report.document import ReportDocument, in_words
 from seatrial.report.html.parts import (
@@ -42,7 +42,7 @@ def agents_section(document: ReportDocument) -> PageSection:
     drawn = document.leaderboard.rows[:_MOST_ROWS]
     caption = f"Each mean is over tasks; the line is its {level} interval."
     picture = forest_picture("forest", [_forest_row(row.arm, row.figures) for row in drawn])
-    said = f"A trial passed with a reward of at least {' or '.join(f'{each:g}' for each in document.thresholds)}."
+    said = f"A trial passed with a reward of at least {' or '.join(map(format_reward, document.thresholds))}."
     figure = PageFigure(picture, caption, _table(document))
     return PageSection("agents", "How good is each agent?", (said, *_rank_words(document)), (figure,))
 
@@ -329,14 +329,13 @@ def _tags(counts: Sequence[TagCount], arms: dict[str, Arm]) -> tuple[tuple[PageC
 
 
 def _tag(count: TagCount, arm: Arm) -> tuple[PageCell, ...]:
-    tagged = f"{count.source}:{count.category}"
     return (
         name_cell(count.category),
         name_cell(count.source),
         name_cell(count.arm),
-        number_cell(f"{count.trials:,}", trials_link(arm, tag=tagged)),
-        estimate_cell(count.of_scored, trials_link(arm, tag=tagged)),
-        estimate_cell(count.of_failed, trials_link(arm, tag=tagged, outcome=_FAILED)),
+        number_cell(f"{count.trials:,}", trials_link(arm, tag=count.category)),
+        estimate_cell(count.of_scored, trials_link(arm, tag=count.category)),
+        estimate_cell(count.of_failed, trials_link(arm, tag=count.category, outcome=_FAILED)),
         _example(arm, count.examples[0]),
     )
 

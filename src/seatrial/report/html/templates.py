@@ -6,6 +6,7 @@ Jinja is slow to import, and a start renders nothing: so it is imported when the
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from seatrial.model.outcome import format_reward
 from seatrial.report.text import harmless_lines
 
 if TYPE_CHECKING:
@@ -32,4 +33,5 @@ def open_templates(*folders: tuple[str, str], between_lines: str) -> "jinja2.Env
         finalize=shown,
     )
     environment.filters["trusted"] = markupsafe.Markup
+    environment.filters["reward"] = format_reward
     return environment

@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from seatrial.analysis.figures import format_mean
+from seatrial.model.outcome import format_mean
 from seatrial.report.pictures.drawing import (
     LETTER,
     WIDTH,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from seatrial.analysis.figures import format_mean
+from seatrial.model.outcome import format_mean, format_range
 from seatrial.report.pictures.drawing import (
     LETTER,
     WIDTH,
@@ -94,7 +94,7 @@ def _point(
     drawn = [line(x, up.place(point.low), x, up.place(point.high), "whisker thin"), mark(index, x, y, 6)]
     label_x, label_y, side = place
     kind = f"label {side}" if side else "label"
-    told = f"{point.label}: {format_mean(point.value)} ({point.low:.3f} to {point.high:.3f})"
+    told = f"{point.label}: {format_mean(point.value)} ({format_range(point.low, point.high)})"
     if label_y - y > _FARTHEST:
         return [linked(point.target, told, *drawn)]
     return [linked(point.target, told, *drawn), words(short, label_x, label_y, kind, point.label)]

@@ -87,7 +87,7 @@ class Desks:
         if (job_key, folder) not in self._keys:
             try:
                 self._keys[job_key, folder] = desk_key(read_job_file(folder)[0], job_key)
-            except JobError:
+            except SeatrialError:
                 return ""
         return self._keys[job_key, folder]
 

@@ -19,17 +19,21 @@ from seatrial.analysis.loaded import LoadedJob, load_job
 from seatrial.analysis.tables import html_table, pair_row, pairs_table
 from seatrial.errors import JobError, UsageError
 from seatrial.model.job import TaskLabels
-from seatrial.stats.estimates import SUREST, spread_of
+from seatrial.stats.estimates import SUREST, Attempts
 from seatrial.stats.expected import needed_for_margin, sample_of
 from seatrial.stats.paired import (
     AmountDifference,
     Paired,
+    PairTest,
     amount_difference,
     holm,
+    least_p_value,
     mcnemar,
     paired_difference,
     task_difference,
 )
+from seatrial.stats.power import fewest_tasks
+from seatrial.stats.sign_flips import ROUNDING, difference_interval, differing_of, is_told_apart
 from seatrial.store.index import TrialEntry
 
 # Two arms on the tasks that both were judged on.
@@ -37,7 +41,7 @@ from seatrial.store.index import TrialEntry
 Verdict = Literal["better", "worse", "no difference seen", "inconclusive"]
 """What became of the second arm against the first.
 
-`inconclusive`: so few tasks could not have shown a difference, or only the p-value speaks for one and not the interval.
+`inconclusive`: so few tasks could not have shown a difference, however large.
 """
 
 
@@ -57,14 +61,16 @@ class TaskPair:
 
 @dataclass(frozen=True, slots=True)
 class Flip:
-    """A task that one arm passed and the other did not, each in more than half of its judged trials.
+    """A task that one arm passed, in one judged trial or more, and the other in none.
 
-    The trials of each arm are all that were judged, those that show it first.
+    The trials of each arm are all that were judged, those that passed first.
     """
 
     task_id: str
     first: tuple[str, ...]
     second: tuple[str, ...]
+    passed: tuple[int, int]
+    """How many trials of each passed; of one side it is none."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -80,8 +86,12 @@ class Comparison:
     """The p-value after Holm, where several comparisons were made at once."""
     families: Mapping[str, str] | None = None
     """The families of tasks that are variants of each other; None where each task stands for itself."""
+    seed: int = 0
+    """Of the signs that were drawn."""
     adjusted_least: float | None = None
     """The smallest that the adjusted p-value can be."""
+    adjusted_interval: tuple[float, float] | None = None
+    """The interval that the adjusted p-value asks for: it excludes 0 where that is small enough."""
 
     def __repr__(self) -> str:
         return f"<Comparison of {self.second.label!r} with {self.first.label!r}: {self.verdict}>"
@@ -92,7 +102,7 @@ class Comparison:
     @property
     def row(self) -> tuple[str, ...]:
         """The row of a table of comparisons."""
-        return pair_row((self.first.label, self.second.label), self.paired, self.p_value, self.verdict)
+        return pair_row((self.first.label, self.second.label), self.paired, self.interval, self.p_value, self.verdict)
 
     @property
     def won(self) -> list[TaskPair]:
@@ -114,11 +124,18 @@ class Comparison:
         return self.adjusted_p if self.adjusted_p is not None or self.paired is None else self.paired.p_value
 
     @property
+    def interval(self) -> tuple[float, float] | None:
+        """The interval that goes with `p_value`; None where there is no difference."""
+        if self.adjusted_interval is not None or self.paired is None:
+            return self.adjusted_interval
+        return self.paired.low, self.paired.high
+
+    @property
     def least_p(self) -> float:
         """The smallest p-value that so many tasks, or families, can have: that of all of them won, or all lost."""
         if self.adjusted_least is not None:
             return self.adjusted_least
-        return min(1.0, 2.0 ** (1 - (self.family_count or len(self.pairs))))
+        return least_p_value(self.family_count or len(self.pairs))
 
     @property
     def family_count(self) -> int | None:
@@ -146,47 +163,71 @@ class Comparison:
     @property
     def too_few(self) -> bool:
         """Whether so few tasks could not have shown any difference, however large."""
-        return self.paired is None or self.least_p > 1.0 - self.paired.level
+        return self.paired is None or not is_told_apart(self.least_p, 1.0 - self.paired.level)
 
     @property
     def verdict(self) -> Verdict:
-        """In a word. A difference is believed where its interval and its p-value both speak for it."""
+        """In a word. A difference is believed by its p-value, which its interval and ranks go by too."""
         if self.paired is None or self.p_value is None or self.too_few:
             return "inconclusive"
-        unlikely = self.p_value <= 1.0 - self.paired.level
-        beyond = not self.paired.low <= 0.0 <= self.paired.high
-        if unlikely and beyond:
-            return "better" if self.paired.difference > 0 else "worse"
-        # Of several comparisons the p-value is corrected and the interval is not, so they need not agree.
-        return "inconclusive" if unlikely else "no difference seen"
+        if not is_told_apart(self.p_value, 1.0 - self.paired.level):
+            return "no difference seen"
+        return "better" if self.paired.difference > 0 else "worse"
 
     @property
     def gained(self) -> list[Flip]:
-        return self._flips({"first": False, "second": True})
+        """What the second passed and the first did not, those first that it passed most often."""
+        return self._flips(winner=1)
 
     @property
     def dropped(self) -> list[Flip]:
-        return self._flips({"first": True, "second": False})
+        """What the first passed and the second did not, those first that it passed most often."""
+        return self._flips(winner=0)
 
-    def _flips(self, passed: Mapping[str, bool]) -> list[Flip]:
-        arms = ((self.first, passed["first"]), (self.second, passed["second"]))
-        tasks = {pair.task_id for pair in self.pairs}
-        flipped = {task for task in tasks if all(_passed(arm, task) == wanted for arm, wanted in arms)}
-        trials = [_trials(arm, flipped, passed=wanted) for arm, wanted in arms]
-        return [Flip(task, tuple(trials[0][task]), tuple(trials[1][task])) for task in sorted(flipped)]
+    def _flips(self, winner: Literal[0, 1]) -> list[Flip]:
+        arms = self.first, self.second
+        counts = {pair.task_id: [arm.attempts[pair.task_id] for arm in arms] for pair in self.pairs}
+        flipped = {task for task, each in counts.items() if each[winner][1] and not each[1 - winner][1]}
+        trials = [_trials(arm, flipped) for arm in arms]
+        found = [
+            Flip(task, tuple(trials[0][task]), tuple(trials[1][task]), (counts[task][0][1], counts[task][1][1]))
+            for task in flipped
+        ]
+        return sorted(found, key=lambda flip: (-_share_passed(counts[flip.task_id][winner]), flip.task_id))
 
 
-def after_holm(comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """Comparisons made at once, with their p-values and what these can be at least after Holm, if there are several."""
-    known = [each for each in comparisons if each.paired]
-    if len(known) < 2:
+def _share_passed(attempts: Attempts) -> float:
+    judged, passed = attempts
+    return passed / judged
+
+
+def after_holm(comparisons: Sequence[Comparison], others: Sequence[PairTest] = ()) -> list[Comparison]:
+    """Comparisons made at once, with p-values, what these can be at least, and intervals after Holm, if there are
+    several. `others` were tested with them.
+    """
+    known = [each.paired for each in comparisons if each.paired]
+    if len(known) + len(others) < 2:
         return [*comparisons]
-    values = iter(holm([each.paired.p_value for each in known if each.paired]))
-    least = iter(holm([each.least_p for each in known]))
-    return [
-        replace(each, adjusted_p=next(values), adjusted_least=next(least)) if each.paired else each
-        for each in comparisons
-    ]
+    adjusted = holm([*(each.p_value for each in known), *(each.p_value for each in others)])
+    values = iter(adjusted)
+    least = iter(holm([*(each.least_p for each in comparisons if each.paired), *(each.least_p for each in others)]))
+    return [_adjusted(each, next(values), next(least)) if each.paired else each for each in comparisons]
+
+
+def _adjusted(comparison: Comparison, adjusted: float, least: float) -> Comparison:
+    """The interval is that of the level at which the p-value itself would be as small as the adjusted one has to be."""
+    paired = comparison.paired
+    assert paired is not None  # noqa: S101 - asked for only where there is one
+    interval = paired.low, paired.high
+    if adjusted != paired.p_value:
+        alpha = (1.0 - paired.level) * paired.p_value / adjusted
+        interval = _interval(comparison, comparison.pairs, alpha)
+    return replace(comparison, adjusted_p=adjusted, adjusted_least=least, adjusted_interval=interval)
+
+
+def _interval(comparison: Comparison, pairs: Sequence[TaskPair], alpha: float) -> tuple[float, float]:
+    clusters = comparison.clusters_of(pairs)
+    return difference_interval([pair.difference for pair in pairs], alpha, comparison.seed, clusters)
 
 
 def compare_arms(
@@ -201,7 +242,7 @@ def compare_arms(
     pairs = [TaskPair(task, means[0][task], means[1][task]) for task in sorted(common)]
     rewards = [pair.first for pair in pairs], [pair.second for pair in pairs]
     paired = paired_difference(*rewards, level, seed, _clusters(pairs, families))
-    return Comparison(first, second, pairs, paired, families=families)
+    return Comparison(first, second, pairs, paired, families=families, seed=seed)
 
 
 def _clusters(pairs: Sequence[TaskPair], families: Mapping[str, str] | None) -> list[tuple[bool, str]] | None:
@@ -211,16 +252,11 @@ def _clusters(pairs: Sequence[TaskPair], families: Mapping[str, str] | None) -> 
     return [(pair.task_id in families, families.get(pair.task_id, pair.task_id)) for pair in pairs]
 
 
-def _passed(arm: Arm, task: str) -> bool:
-    judged, passed = arm.attempts[task]
-    return 2 * passed > judged
-
-
-def _trials(arm: Arm, tasks: set[str], *, passed: bool) -> dict[str, list[str]]:
-    """The judged trials of tasks, those first that passed, or that did not."""
+def _trials(arm: Arm, tasks: set[str]) -> dict[str, list[str]]:
+    """The judged trials of tasks, those first that passed."""
     found: dict[str, list[str]] = {task: [] for task in tasks}
     chosen = [trial for trial in arm.scored if trial.task_id in tasks]
-    for trial in sorted(chosen, key=lambda trial: (trial.outcome == "pass") != passed):
+    for trial in sorted(chosen, key=lambda trial: trial.outcome != "pass"):
         found[trial.task_id].append(trial.trial_id)
     return found
 
@@ -498,11 +534,9 @@ def labels_by(labels: TaskLabels, by: Label) -> tuple[str, ...]:
 def _part(name: str, pairs: Sequence[TaskPair], comparison: Comparison) -> PartDifference | None:
     if not pairs:
         return None
-    clusters = comparison.clusters_of(pairs)
-    differences = [pair.difference for pair in pairs]
-    spread = spread_of(differences, clusters, (-1.0, 1.0), _level(comparison))
+    low, high = _interval(comparison, pairs, 1.0 - _level(comparison))
     first, second = fmean(pair.first for pair in pairs), fmean(pair.second for pair in pairs)
-    return PartDifference(name, len(pairs), first, second, spread.mean, spread.low, spread.high)
+    return PartDifference(name, len(pairs), first, second, fmean(pair.difference for pair in pairs), low, high)
 
 
 def _level(comparison: Comparison) -> float:
@@ -560,9 +594,9 @@ def judge_gate(comparison: Comparison, margin: float) -> GateResult:
     paired = comparison.paired
     if paired is None:
         return GateResult("inconclusive", margin)
-    if paired.low >= -margin:
+    if paired.low >= -margin - ROUNDING:
         return GateResult("not worse", margin)
-    if paired.high < -margin:
+    if paired.high < -margin - ROUNDING:
         return GateResult("worse", margin)
     return GateResult("inconclusive", margin, _needed(comparison, paired.difference, margin, 1.0 - paired.level))
 
@@ -577,8 +611,12 @@ def worst_verdict(results: Iterable[GateResult]) -> GateVerdict:
 
 def _needed(comparison: Comparison, difference: float, margin: float, alpha: float) -> int | None:
     """How many tasks like these decide it four times out of five, if the difference is as it was seen."""
-    pairs = comparison.pairs
-    sample = sample_of([pair.difference for pair in pairs], comparison.clusters_of(pairs))
-    ratio = needed_for_margin(sample, difference, margin, alpha)
-    needed = None if ratio is None else max(math.ceil(ratio * len(pairs)), len(pairs) + 1)
-    return None if needed is None or needed > _MOST_TASKS else needed
+    differences, clusters = [pair.difference for pair in comparison.pairs], comparison.clusters_of(comparison.pairs)
+    sample, distance = sample_of(differences, clusters), abs(difference + margin)
+    ratio = needed_for_margin(sample, distance, alpha) if distance > ROUNDING else None
+    if ratio is None:
+        return None
+    if differing_of(differences, clusters) < fewest_tasks(alpha) and distance < 1.0:  # nothing but ties narrows it
+        ratio = max(ratio, math.log(alpha / 2.0) / math.log1p(-distance) / sample.alike)
+    needed = max(math.ceil(ratio * len(differences)), len(differences) + 1)
+    return None if needed > _MOST_TASKS else needed

@@ -1,6 +1,7 @@
 """A leaderboard: arms with the ranks they may have, which of them cannot be told apart, and which cannot be compared.
 
 Only arms whose rewards mean the same are ranked together; the others are listed without a rank, with what differs.
+Where so few tasks could tell no two of them apart, none has a rank.
 """
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -10,14 +11,15 @@ from string import ascii_uppercase
 from seatrial.analysis.arms import Arm
 from seatrial.analysis.comparability import comparability, difference_line, printable
 from seatrial.analysis.figures import Figures, figures_of
-from seatrial.stats.paired import Rank, rank_agents
+from seatrial.stats.paired import Rank, Ranking, rank_agents
 
 _NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderboardRow:
-    """An arm. `rank` is None where it was not judged, or where its rewards mean something else than the others'.
+    """An arm. `rank` is None where it was not judged, where its rewards mean something else than the others', and where
+    no two could be told apart.
 
     `tie` is a letter that all arms have which cannot be told apart from the first one with it. `notes` are the numbers,
     from 1 on, of what a reader must know of it.
@@ -32,16 +34,25 @@ class LeaderboardRow:
 
 @dataclass(frozen=True, slots=True)
 class Leaderboard:
-    """Rows in the order of their ranks, then those without one. `reference` is the arm that others were held against
-    to see whether they can be compared; `compared` is how many pairs of arms were tested.
+    """Rows in the order of their means, then those that cannot be compared with them. `reference` is the arm that
+    others were held against to see whether they can be compared.
     """
 
     rows: tuple[LeaderboardRow, ...]
     notes: tuple[str, ...]
     reference: Arm | None
-    compared: int
-    level: float
+    ranking: Ranking
+    """The tests of every two arms, by their labels."""
     seed: int
+
+    @property
+    def compared(self) -> int:
+        """How many pairs of arms were tested."""
+        return len(self.ranking.tests)
+
+    @property
+    def level(self) -> float:
+        return self.ranking.level
 
 
 def rank_arms(
@@ -50,10 +61,10 @@ def rank_arms(
     """Rank arms by their means over tasks. `clusters` says which tasks belong together."""
     alike = max(_classes(arms), key=len, default=[])
     found = rank_agents({arm.label: arm.selected.task_means for arm in alike}, clusters, level, seed)
-    ranks = {rank.agent: rank for rank in found}
-    places = {rank.agent: place for place, rank in enumerate(found)}
+    places = {rank.agent: place for place, rank in enumerate(found.ranks)}
+    ranks = {} if found.too_few else {rank.agent: rank for rank in found.ranks}
     order = sorted(arms, key=lambda arm: (places.get(arm.label, len(places)), -(arm.figures.mean or 0.0), arm.label))
-    reference = order[0] if found else None
+    reference = order[0] if found.ranks else None
     notes: list[str] = []
     rows = [
         LeaderboardRow(
@@ -65,7 +76,7 @@ def rank_arms(
         )
         for arm in order
     ]
-    return Leaderboard(tuple(rows), tuple(notes), reference, len(found) * (len(found) - 1) // 2, level, seed)
+    return Leaderboard(tuple(rows), tuple(notes), reference, found, seed)
 
 
 def _classes(arms: Sequence[Arm]) -> list[list[Arm]]:

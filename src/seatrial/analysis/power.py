@@ -178,5 +178,5 @@ def half_width(arm: Arm, asked: PlanAsked) -> float | None:
     if chance is None and asked.attempts * split.tasks != split.trials:
         return None
     variance = split.between + (chance or 0.0) / asked.attempts
-    low, high = expected_interval(Sample(asked.tasks, asked.tasks, variance), mean, (0.0, 1.0), asked.level)
+    low, high = expected_interval(Sample(asked.tasks, asked.tasks, variance), mean, asked.level)
     return (min(1.0, high) - max(0.0, low)) / 2.0

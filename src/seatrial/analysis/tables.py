@@ -64,14 +64,20 @@ def pairs_table(rows: Sequence[Row]) -> Table:
     return Table(("A", "B", "B - A", "interval", "p", "won", "lost", "tasks", "could have seen", "verdict"), rows)
 
 
-def pair_row(labels: tuple[str, str], paired: Paired | None, p_value: float | None, verdict: str) -> Row:
+def pair_row(
+    labels: tuple[str, str],
+    paired: Paired | None,
+    interval: tuple[float, float] | None,
+    p_value: float | None,
+    verdict: str,
+) -> Row:
     """A comparison of two arms; differences are in points of 100."""
-    if paired is None:
+    if paired is None or interval is None:
         return (*labels, "-", "-", "-", "0", "0", "0", "-", verdict)
     return (
         *labels,
         f"{100 * paired.difference:+.1f}",
-        f"{100 * paired.low:+.1f} to {100 * paired.high:+.1f}",
+        f"{100 * interval[0]:+.1f} to {100 * interval[1]:+.1f}",
         "-" if p_value is None else f"{p_value:.2g}",
         f"{paired.wins:,}",
         f"{paired.losses:,}",

@@ -50,6 +50,7 @@ from seatrial.report.compared import (
     how_tested,
     measured_table,
     parts_table,
+    passed_of,
     several_tasks,
 )
 from seatrial.report.text import counted, harmless
@@ -174,7 +175,7 @@ def _show_comparisons(
         _say(f"not compared, since only one side has them: {', '.join(map(harmless, made.left_out))}")
     if made.corrected:
         click.echo()
-        _say(f"p-values of {made.corrected:,} comparisons, corrected together after Holm; intervals are not")
+        _say(f"p-values of {made.corrected:,} comparisons, corrected together after Holm, and so are their intervals")
 
 
 def _show_arms(comparison: Comparison, level: float) -> None:
@@ -226,15 +227,16 @@ def _show_flips(title: str, flips: Sequence[Flip], comparison: Comparison, *, ev
     shown = flips if everything else flips[:_SHOWN]
     for flip in shown:
         click.echo(harmless(flip.task_id))
-        for arm, trials in ((comparison.first, flip.first), (comparison.second, flip.second)):
-            click.echo(f"  {_how_to_look(arm, trials)}")
+        sides = (comparison.first, flip.first, flip.passed[0]), (comparison.second, flip.second, flip.passed[1])
+        for side in sides:
+            click.echo(f"  {_how_to_look(*side)}")
     if len(flips) > len(shown):
         click.echo(f"… and {counted(len(flips) - len(shown), 'more task')}; --all shows them")
 
 
-def _how_to_look(arm: Arm, trials: Sequence[str]) -> str:
-    more = f"  (and {len(trials) - 1:,} more)" if len(trials) > 1 else ""
-    return harmless(command_line("show", str(arm.job.path), trials[0])) + more
+def _how_to_look(arm: Arm, trials: Sequence[str], passed: int) -> str:
+    several = f"  ({passed_of(trials, passed)})" if len(trials) > 1 else ""
+    return harmless(command_line("show", str(arm.job.path), trials[0])) + several
 
 
 def _show_details(comparison: Comparison, by: Sequence[Label], *, everything: bool) -> None:
@@ -285,6 +287,7 @@ def _pair_json(pair: ComparedPair, by: Sequence[Label], level: float) -> dict[st
         "verdict": comparison.verdict,
         "paired": asdict(comparison.paired) if comparison.paired else None,
         "adjusted_p": comparison.adjusted_p,
+        "adjusted_interval": comparison.adjusted_interval,
         "mcnemar_p": comparison.mcnemar_p,
         "families": comparison.family_count,
         "gained": [_flip_json(flip) for flip in comparison.gained],
@@ -311,7 +314,8 @@ def _details(comparison: Comparison, by: Sequence[Label]) -> dict[str, Any]:
 
 
 def _flip_json(flip: Flip) -> dict[str, Any]:
-    return {"task_id": flip.task_id, "first": list(flip.first), "second": list(flip.second)}
+    passed = dict(zip(("first", "second"), flip.passed, strict=True))
+    return {"task_id": flip.task_id, "first": list(flip.first), "second": list(flip.second), "passed": passed}
 
 
 def _task_json(pair: TaskPair) -> dict[str, Any]:

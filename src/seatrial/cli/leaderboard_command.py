@@ -78,5 +78,6 @@ def _document(board: Leaderboard) -> dict[str, Any]:
         for row in board.rows
     ]
     reference = board.reference.label if board.reference else None
-    told = {"notes": list(board.notes), "reference": reference, "compared": board.compared}
+    told: dict[str, Any] = {"notes": list(board.notes), "reference": reference, "compared": board.compared}
+    told |= {"too_few": board.ranking.too_few, "least_p": board.ranking.least_p}
     return {"rows": rows, **told, "level": board.level, "seed": board.seed}

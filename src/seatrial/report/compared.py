@@ -25,7 +25,7 @@ from seatrial.analysis.power import DifferenceVariance, PowerPlan
 from seatrial.analysis.tables import Row, Table, interval
 from seatrial.model.outcome import format_mean
 from seatrial.report.markdown import markdown_table, md_prose
-from seatrial.report.text import counted, harmless, p_text, points
+from seatrial.report.text import bounds_text, counted, harmless, p_text, points
 from seatrial.stats.expected import VarianceSplit
 from seatrial.stats.power import fewest_tasks
 
@@ -40,28 +40,20 @@ def answer(comparison: Comparison) -> str:
         judged = (counted(len(arm.rewards), "judged task") for arm in (comparison.first, comparison.second))
         return f"nothing to compare: A has {next(judged)}, B has {next(judged)}, and none is the same"
     sign = -1.0 if comparison.verdict == "worse" else 1.0
-    low, high = sorted((sign * paired.low, sign * paired.high))
-    size = f"{points(sign * paired.difference)} points ({points(low)} to {points(high)})"
+    low, high = sorted(sign * each for each in comparison.interval or ())
+    size = f"{points(sign * paired.difference)} points ({bounds_text(low, high)})"
     numbers = f"{_p(comparison)}, {counted(paired.wins, 'task')} won, {paired.losses:,} lost{_could(comparison)}"
     if comparison.verdict in ("better", "worse"):
         return f"B is {comparison.verdict} by {size}, {numbers}"
     seen = f"B - A is {size}, {numbers}"
     if comparison.verdict == "no difference seen":
         return f"no difference seen: {seen}"
-    return f"inconclusive: {_why_open(comparison, paired.tasks)}. {seen}"
-
-
-def _why_open(comparison: Comparison, tasks: int) -> str:
-    if comparison.too_few:
-        count = counted(tasks, "task")
-        if comparison.family_count is not None:
-            count += f" of {counted(comparison.family_count, 'family', 'families')}"
-        return f"{count} cannot show a difference: with all of them won, {_least(comparison)}"
-    return "the p-value speaks for a difference, and the interval still has 0 in it"
-
-
-def _least(comparison: Comparison) -> str:
-    return p_text(comparison.least_p) + (" after Holm" if comparison.adjusted_least is not None else "")
+    count = counted(paired.tasks, "task")
+    if comparison.family_count is not None:
+        count += f" of {counted(comparison.family_count, 'family', 'families')}"
+    holm = " after Holm" if comparison.adjusted_least is not None else ""
+    least = f"with all of them won, {p_text(comparison.least_p)}{holm}"
+    return f"inconclusive: {count} cannot show a difference: {least}. {seen}"
 
 
 def _p(comparison: Comparison) -> str:
@@ -97,8 +89,9 @@ def gate_answer(comparison: Comparison, gate: GateResult) -> str:
     margin = f"{100 * gate.margin:g} points"
     if comparison.paired is None:
         return "gate: inconclusive; there is nothing to compare"
-    low, high = points(comparison.paired.low), points(comparison.paired.high)
-    interval = f"the interval of B - A is {low} to {high} points"
+    alone = " alone" if comparison.adjusted_p is not None else ""
+    bounds = bounds_text(comparison.paired.low, comparison.paired.high)
+    interval = f"the interval of B - A{alone} is {bounds} points"
     if gate.verdict == "not worse":
         return f"gate: B is not worse than A by more than {margin}; {interval}"
     if gate.verdict == "worse":
@@ -155,7 +148,7 @@ def parts_table(title: str, parts: Sequence[PartDifference]) -> Table:
             format_mean(part.first),
             format_mean(part.second),
             f"{points(part.difference)}",
-            f"{points(part.low)} to {points(part.high)}",
+            bounds_text(part.low, part.high),
             f"{part.tasks:,}",
         )
         for part in parts
@@ -194,7 +187,7 @@ def comparisons_markdown(made: ComparisonSet, by: Sequence[Label] = (), gates: S
     if made.left_out:
         parts.append(f"Not compared, since only one side has them: {', '.join(map(md_prose, made.left_out))}.")
     if made.corrected:
-        parts.append(f"p-values of {made.corrected:,} comparisons, corrected together after Holm.")
+        parts.append(f"p-values and intervals of {made.corrected:,} comparisons, corrected together after Holm.")
     return "\n\n".join(parts) + "\n"
 
 
@@ -219,15 +212,26 @@ def _flips(title: str, flips: Sequence[Flip], comparison: Comparison) -> list[st
     if not flips:
         return []
     shown = [
-        (flip.task_id, _trial(comparison.first, flip.first), _trial(comparison.second, flip.second)) for flip in flips
+        (
+            flip.task_id,
+            _trial(comparison.first, flip.first, flip.passed[0]),
+            _trial(comparison.second, flip.second, flip.passed[1]),
+        )
+        for flip in flips
     ]
     more = [("…", f"{counted(len(flips) - _MOST_FLIPS, 'more task')}", "")] if len(flips) > _MOST_FLIPS else []
     columns = (f"{title} ({len(flips):,})", "trial of A", "trial of B")
     return [_markdown(Table(columns, [*shown[:_MOST_FLIPS], *more]))]
 
 
-def _trial(arm: Arm, trials: Sequence[str]) -> str:
-    return f"{arm.job.path}/trials/{trials[0]}"
+def _trial(arm: Arm, trials: Sequence[str], passed: int) -> str:
+    several = f" ({passed_of(trials, passed)})" if len(trials) > 1 else ""
+    return f"{arm.job.path}/trials/{trials[0]}{several}"
+
+
+def passed_of(trials: Sequence[str], passed: int) -> str:
+    """How many of the trials at a task passed."""
+    return f"{passed:,} of {len(trials):,} passed"
 
 
 def _details(comparison: Comparison, by: Sequence[Label]) -> list[str]:

@@ -22,11 +22,13 @@ from seatrial.errors import UsageError
 from seatrial.model.outcome import format_mean, format_range, format_reward
 from seatrial.model.record import ImportedJob
 from seatrial.report.tables import estimate_cells
-from seatrial.report.text import counted, format_cost, format_duration, harmless, p_number, p_text, points
+from seatrial.report.text import bounds_text, counted, format_cost, format_duration, harmless, p_number, p_text, points
 from seatrial.review.agreement import AgreementReport, agreement_report
 from seatrial.stats.corrected import CorrectedMean
 from seatrial.stats.estimates import Estimate
-from seatrial.stats.paired import EXACT_UP_TO, Paired
+from seatrial.stats.paired import Paired, PairTest
+from seatrial.stats.power import fewest_tasks
+from seatrial.stats.sign_flips import EXACT_UP_TO
 
 # The methods paragraph of a report: what exactly was computed, in sentences made from the values it was computed with.
 #
@@ -41,7 +43,7 @@ _UNIT = (
     " and a mean is over tasks."
 )
 INTERVAL = "Student's t with two tasks more at each end of the range, after Agresti and Coull"
-DIFFERENCE_INTERVAL = "Student's t with one task and a half more that is won, and as much that is lost"
+DIFFERENCE_INTERVAL = "every difference that the sign-flip test does not reject"
 """How intervals are made, in the words of a caption."""
 
 _INTERVAL = (
@@ -57,14 +59,15 @@ _PAIRS = (
     " what only one of them was scored on does not count."
 )
 _DIFFERENCE = (
-    "The interval of a mean difference is made in the same way, with one task and a half more at which the one is"
-    " better by 1, and as much at which the other is."
+    "The interval of a mean difference has every shift of the differences that the test below does not reject, so it"
+    " excludes 0 where the p-value is at most {error}. Where fewer than {fewest} {units} differ, it is what the shares"
+    " of tasks won and lost can be (Clopper and Pearson); with fewer than {fewest} {units}, it is -100 to 100."
 )
 _FAMILIES = "Tasks of one family count as one cluster in the intervals of mean rewards, pass rates, pass@k and pass^k."
 _BY_FAMILY = "In comparisons, too, tasks of one family count as one cluster, and their signs flip together."
 _DETECTABLE = (
-    "The detectable difference is the one that a two-sided test at {error} and the interval would both find four times"
-    " out of five with as many tasks that differ as much."
+    "The detectable difference is the one that a two-sided test at {error} would find four times out of five with as"
+    " many tasks that differ as much."
 )
 
 
@@ -163,21 +166,27 @@ def _comparing(computed: Computed) -> list[str]:
     made = [comparison for comparison in computed.comparisons if comparison.paired]
     if not made:
         return []
-    lines = [_PAIRS, _DIFFERENCE, _test(made, computed.seed)]
+    alpha = 1.0 - computed.level
+    units = "tasks" if all(each.families is None for each in made) else "families"
+    error = _percent(round(alpha, 6))
+    difference = _DIFFERENCE.format(error=error, fewest=fewest_tasks(alpha), units=units)
+    lines = [_PAIRS, difference, _test(made, units, computed.seed)]
     if computed.by_family:
         families = all(comparison.families is not None for comparison in made)
         lines.append(_BY_FAMILY if families else "Comparisons take every task by itself, also those of one family.")
     if computed.adjusted:
-        lines.append(f"p-values are adjusted after Holm for {counted(computed.adjusted, 'comparison')}.")
-    lines.append(_DETECTABLE.format(error=_percent(round(1 - computed.level, 6))))
+        lines.append(
+            f"p-values are adjusted after Holm for {counted(computed.adjusted, 'comparison')}, those of ranks included,"
+            " and each interval is as wide as its adjusted p-value asks for."
+        )
+    lines.append(_DETECTABLE.format(error=error))
     if computed.forced:
         lines.append(f"The comparison was forced although {_listed(computed.forced)}.")
     return lines
 
 
-def _test(made: Sequence[Comparison], seed: int) -> str:
+def _test(made: Sequence[Comparison], units: str, seed: int) -> str:
     drawn = {each.paired.draws for each in made if each.paired}
-    units = "tasks" if all(each.families is None for each in made) else "families"
     parts = []
     if 0 in drawn:
         parts.append(f"exact up to {EXACT_UP_TO} {units} with a difference")
@@ -317,6 +326,8 @@ class ReportDocument:
     heat: HeatMap
     taxonomy: Taxonomy
     people: AgreementReport | None
+    tested: int
+    """How many comparisons p-values are adjusted for: those shown, and those that ranks go by."""
     period: Period | None
     notices: tuple[ReportNotice, ...]
     methods: tuple[str, ...]
@@ -332,11 +343,6 @@ class ReportDocument:
     def forced(self) -> bool:
         """Whether rewards of different meaning stand side by side because somebody insisted."""
         return any(notice.kind == "forced" for notice in self.notices)
-
-    @property
-    def tested(self) -> int:
-        """How many comparisons have a p-value, which is adjusted for all of them."""
-        return sum(each.adjusted is not None for each in self.comparisons)
 
     @property
     def ranked(self) -> list[tuple[Arm, Figures]]:
@@ -355,7 +361,10 @@ def make_document(jobs: Sequence[LoadedJob], options: ReportOptions | None = Non
     known = {row.arm.label: row.figures for row in leaderboard.rows}
     figures = [known[arm.label] for arm in arms]
     first_two = _first_two(arms, figures)
-    comparisons, notices = _comparisons(_pairs(arms, first_two, baseline), clusters, options)
+    pairs = _pairs(arms, first_two, baseline)
+    others = _others(leaderboard, pairs)
+    comparisons, notices = _comparisons(pairs, others, clusters, options)
+    tested = len(others) + sum(each.adjusted is not None for each in comparisons)
     return ReportDocument(
         title=options.title or _title(jobs),
         options=options,
@@ -370,9 +379,10 @@ def make_document(jobs: Sequence[LoadedJob], options: ReportOptions | None = Non
         heat=heat_map(arms),
         taxonomy=taxonomy_of(arms, level=options.level),
         people=_people(jobs, options),
+        tested=tested,
         period=_period(jobs),
         notices=tuple(notices),
-        methods=tuple(methods(_computed(arms, comparisons, notices, options))),
+        methods=tuple(methods(_computed(arms, comparisons, notices, tested, options))),
     )
 
 
@@ -384,11 +394,14 @@ def _people(jobs: Sequence[LoadedJob], options: ReportOptions) -> AgreementRepor
 
 
 def _computed(
-    arms: Sequence[Arm], made: Sequence[AdjustedComparison], notices: Sequence[ReportNotice], options: ReportOptions
+    arms: Sequence[Arm],
+    made: Sequence[AdjustedComparison],
+    notices: Sequence[ReportNotice],
+    tested: int,
+    options: ReportOptions,
 ) -> Computed:
     comparisons = [each.comparison for each in made]
     forced = ["a reward does not mean the same for all of them"] if any(n.kind == "forced" for n in notices) else []
-    tested = sum(each.adjusted is not None for each in made)
     return Computed(
         arms=arms,
         version=version("seatrial"),
@@ -435,8 +448,17 @@ def _pairs(arms: Sequence[Arm], first_two: Sequence[Arm], baseline: Arm) -> list
     return pairs
 
 
+def _others(leaderboard: Leaderboard, pairs: Sequence[tuple[Arm, Arm]]) -> list[PairTest]:
+    """The tests of two agents that are ranked but not compared. On one page no pair has two p-values."""
+    compared = {frozenset((first.label, second.label)) for first, second in pairs}
+    return [test for pair, test in leaderboard.ranking.tests.items() if frozenset(pair) not in compared]
+
+
 def _comparisons(
-    pairs: Sequence[tuple[Arm, Arm]], clusters: Mapping[str, str] | None, options: ReportOptions
+    pairs: Sequence[tuple[Arm, Arm]],
+    others: Sequence[PairTest],
+    clusters: Mapping[str, str] | None,
+    options: ReportOptions,
 ) -> tuple[tuple[AdjustedComparison, ...], list[ReportNotice]]:
     """The comparisons that can be made, or that were insisted on, and what is said about those that cannot."""
     checked = [(first, second, comparability(first, second)) for first, second in pairs]
@@ -444,7 +466,7 @@ def _comparisons(
     allowed = [each for each in checked if each[2].comparable or options.comparability == "forced"]
     made = [compare_arms(first, second, options.level, options.seed, clusters) for first, second, _ in allowed]
     found = []
-    for comparison, (_, _, differences) in zip(after_holm(made), allowed, strict=True):
+    for comparison, (_, _, differences) in zip(after_holm(made, others), allowed, strict=True):
         conditions = tuple(differences.of("condition"))
         found.append(AdjustedComparison(comparison, comparison.p_value, conditions, differences.warnings))
     return tuple(found), notices
@@ -523,15 +545,15 @@ def comparisons_table(document: ReportDocument, most: int) -> Table:
 
 
 def _comparison(made: AdjustedComparison) -> Row:
-    paired = made.comparison.paired
-    if paired is None:
+    paired, bounds = made.comparison.paired, made.comparison.interval
+    if paired is None or bounds is None:
         return ()
     p_value = paired.p_value if made.adjusted is None else made.adjusted
     return (
         made.comparison.second.label,
         made.comparison.first.label,
         signed(paired.difference),
-        f"{signed(paired.low)} to {signed(paired.high)}",
+        " to ".join(map(signed, bounds)),
         p_number(p_value),
         f"{paired.tasks:,}",
         f"{paired.wins:,}",
@@ -541,8 +563,10 @@ def _comparison(made: AdjustedComparison) -> Row:
 
 
 def signed(share: float) -> str:
-    """A difference in points with its sign: `+4.1`."""
+    """A difference in points with its sign: `+4.1`. One that is not 0 does not look like 0."""
     shown = points(share)
+    if shown == "0.0" and share:
+        return f"{100 * share:+.1g}"
     return shown if shown.startswith("-") or shown == "0.0" else f"+{shown}"
 
 
@@ -568,25 +592,26 @@ def headline(document: ReportDocument) -> str:
     highest = f"{arm.label} {'has the highest mean' if alone else 'and others have the highest mean'}, {in_words(mean)}"
     if document.lead is None:
         return f"{highest}, but cannot be compared with {other}: a reward does not mean the same for both."
-    if document.lead.comparison.paired is None:
+    made = document.lead.comparison
+    if made.paired is None or made.interval is None:
         return f"{highest}, but no judged task in common with {other}."
-    return _lead(arm.label, other, document.lead, document.lead.comparison.paired)
+    return _lead((arm.label, other), made, made.paired, made.interval)
 
 
-def _lead(leader: str, other: str, lead: AdjustedComparison, paired: Paired) -> str:
+def _lead(names: tuple[str, str], made: Comparison, paired: Paired, bounds: tuple[float, float]) -> str:
     """On the tasks of both, the one with the higher mean over all of its own may be behind."""
-    sign = 1 if lead.comparison.second.label == leader else -1
+    leader, other = names
+    sign = 1 if made.second.label == leader else -1
     if sign * paired.difference < 0:
         leader, other, sign = other, leader, -sign
-    low, high = sorted((sign * paired.low, sign * paired.high))
+    low, high = sorted(sign * each for each in bounds)
     over = f"on {counted(paired.tasks, 'common task')}"
-    between = f"{100 * paired.level:g} % interval {points(low)} to {points(high)}"
+    between = f"{100 * paired.level:g} % interval {bounds_text(low, high)}"
     if paired.difference == 0:
         return f"{leader} and {other} are level {over} ({between} points)."
-    p_value = paired.p_value if lead.adjusted is None else lead.adjusted
+    p_value = paired.p_value if made.p_value is None else made.p_value
     ahead = points(abs(paired.difference))
-    sure = _sure(lead.comparison, paired)
-    return f"{leader} leads {other} by {ahead} points {over} ({between}, {p_text(p_value)}). {sure}"
+    return f"{leader} leads {other} by {ahead} points {over} ({between}, {p_text(p_value)}). {_sure(made, paired)}"
 
 
 def _sure(comparison: Comparison, paired: Paired) -> str:
@@ -594,8 +619,6 @@ def _sure(comparison: Comparison, paired: Paired) -> str:
         return "So large a difference would be rare if both were equally good."
     if comparison.too_few:
         return "So few tasks cannot show a difference, however large."
-    if comparison.verdict == "inconclusive":
-        return "The p-value speaks for a difference; the interval, which is more careful, has room for none."
     if paired.sd == 0 or paired.detectable > 1:
         return "That may be chance."
     found = f"{points(paired.detectable)} points"

@@ -8,7 +8,7 @@ from seatrial.analysis.leaderboard import Leaderboard, LeaderboardRow
 from seatrial.analysis.tables import Row, Table
 from seatrial.report.markdown import markdown_table, md_name, md_prose
 from seatrial.report.tables import attempts_table, dollars, estimate_cells, share_cells
-from seatrial.report.text import counted, harmless, interval_line
+from seatrial.report.text import counted, harmless, interval_line, p_text
 
 _MOST_NAMED = 3
 
@@ -50,6 +50,8 @@ def rank_text(row: LeaderboardRow) -> str:
 
 def leaderboard_answer(board: Leaderboard) -> str:
     """Who is ahead, and whether that is certain, in one sentence."""
+    if board.ranking.too_few:
+        return f"No ranks: {too_few_words(board)}"
     ranked = [(harmless(row.arm.label), row.rank) for row in board.rows if row.rank]
     if not ranked:
         return "No agent has a mean that could be ranked."
@@ -68,6 +70,15 @@ def leaderboard_answer(board: Leaderboard) -> str:
     )
 
 
+def too_few_words(board: Leaderboard) -> str:
+    """Why no arm has a rank."""
+    holm = f" after Holm for {board.compared:,} pairs" if board.compared > 1 else ""
+    return (
+        "so few common tasks cannot tell any two agents apart, however large their differences: with all of the tasks "
+        f"won, {p_text(board.ranking.least_p)}{holm}."
+    )
+
+
 def _named(labels: Sequence[str]) -> str:
     more = f" and {len(labels) - _MOST_NAMED:,} more" if labels[_MOST_NAMED:] else ""
     return ", ".join(map(harmless, labels[:_MOST_NAMED])) + more
@@ -79,7 +90,7 @@ def leaderboard_lines(board: Leaderboard) -> Iterator[str]:
         yield f"[{number}] {note}"
     if line := interval_line(row.figures for row in board.rows):
         yield line
-    if board.compared:
+    if board.compared and not board.ranking.too_few:
         pairs = counted(board.compared, "pair")
         yield (
             f"a rank is the range that an agent may have: {pairs} compared on the tasks that both were judged on, by "

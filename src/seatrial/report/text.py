@@ -133,6 +133,13 @@ def points(share: float) -> str:
     return "0.0" if text == "-0.0" else text
 
 
+def bounds_text(low: float, high: float) -> str:
+    """An interval of a difference in points of 100. A bound that is not 0 does not look like 0."""
+    return " to ".join(
+        points(each) if points(each) != "0.0" or each == 0.0 else f"{100 * each:.1g}" for each in (low, high)
+    )
+
+
 def interval_line(shown: Iterable[Figures]) -> str | None:
     """By what the intervals of a table were computed, None where it has none."""
     found = [figures.estimate for figures in shown if figures.estimate]

@@ -105,7 +105,7 @@ def _summed(first: float, cosine: float, odds: range) -> float:
     return total
 
 
-# The interval of a mean of values within a range, from how they differ between clusters. Where values are all alike, as
+# The interval of a mean of values from 0 to 1, from how they differ between clusters. Where values are all alike, as
 # when every task was solved, Student's interval has no width, though a task that cannot be solved may simply not have
 # been drawn. So a few clusters more are counted at each end of the range (after Agresti and Coull, 1998, and Bonett and
 # Price, 2012). They also move the middle; where many values hardly differ, that would be away from the truth, so the
@@ -113,6 +113,9 @@ def _summed(first: float, cosine: float, odds: range) -> float:
 
 Cluster = tuple[float, float]
 """What its values add up to, and how many there are."""
+
+ADDED_AT_EACH_END = 2
+"""How many clusters it takes for 95 % to be 95 % everywhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,44 +132,27 @@ class Spread:
     effective: float
 
 
-def spread_of(
-    values: Sequence[float],
-    clusters: Sequence[Hashable] | None,
-    limits: tuple[float, float],
-    level: float,
-) -> Spread:
-    """The spread of one value or more, all within `limits`. Values with the same name in `clusters` belong together.
-
-    Values may be below 0 where they are differences.
-    """
-    added = added_at_each_end(limits)
-    seen, (least, most) = gathered(values, clusters), limits
+def spread_of(values: Sequence[float], clusters: Sequence[Hashable] | None, level: float) -> Spread:
+    """The spread of one value or more, from 0 to 1. Values with the same name in `clusters` belong together."""
+    added, seen = ADDED_AT_EACH_END, gathered(values, clusters)
     totals, sizes = zip(*seen, strict=True)
     total, count = math.fsum(totals), math.fsum(sizes)
     # Each as large as the cluster of an average value: clusters of one would weigh nothing beside large families.
     size = math.fsum([size**2 for size in sizes]) / count if clusters is not None else 1.0
-    mean = min(most, max(least, total / count))  # rounding may put it a hair outside
-    middle = (total + added * size * (least + most)) / (count + 2 * added * size)
-    number = len(seen) + round(2 * added)
-    ends = added * size**2 * ((least - middle) ** 2 + (most - middle) ** 2)
+    mean = min(1.0, max(0.0, total / count))  # rounding may put it a hair outside
+    middle = (total + added * size) / (count + 2 * added * size)
+    number = len(seen) + 2 * added
+    ends = added * size**2 * (middle**2 + (1.0 - middle) ** 2)
     squares = math.fsum([(total - size * middle) ** 2 for total, size in seen]) + ends
     error = math.sqrt(number / (number - 1) * squares) / (count + 2 * added * size)
     reach = student_t(level, number - 1) * error
     return Spread(
         mean=mean,
-        low=max(least, min(mean, middle) - reach),
-        high=min(most, max(mean, middle) + reach),
+        low=max(0.0, min(mean, middle) - reach),
+        high=min(1.0, max(mean, middle) + reach),
         error=error,
-        effective=max(1.0, (middle - least) * (most - middle) / error**2 - (2 * added - 1)),
+        effective=max(1.0, middle * (1.0 - middle) / error**2 - (2 * added - 1)),
     )
-
-
-def added_at_each_end(limits: tuple[float, float]) -> float:
-    """How many clusters it takes for 95 % to be 95 % everywhere; twice that is a whole number.
-
-    For differences fewer do: the ends of their range are twice as far apart.
-    """
-    return 1.5 if limits[0] < 0 else 2.0
 
 
 def gathered(values: Sequence[float], clusters: Sequence[Hashable] | None) -> list[Cluster]:
@@ -210,7 +196,7 @@ def estimate_mean(
         return None
     means = [math.fsum(values) / len(values) for values in chosen]
     names = [name for name, values in zip(clusters, groups, strict=True) if values] if clusters is not None else None
-    spread = spread_of(means, names, (0.0, 1.0), level)
+    spread = spread_of(means, names, level)
     count = sum(map(len, chosen))
     return Estimate(spread.mean, spread.low, spread.high, level, count, len(means), min(float(count), spread.effective))
 

@@ -1,24 +1,24 @@
-"""What comparisons can be expected to find: by the interval of so many tasks, before there are any.
+"""What comparisons can be expected to find with so many tasks, before there are any.
 
-A difference is believed where the test and the interval both speak for it, and gates look at the interval alone. The
-textbook's formulas of `stats.power` are about the test. The interval has clusters added (`stats.estimates`), and where
-tasks hardly differ, or are few, these are nearly all of its width. `split_variance` tells where differences come from.
+By the sign-flip test of `sign_flips.py`, whose interval says the same. It finds what Student's test finds, but for few
+tasks, whose p-values are coarse. The textbook's formulas of `stats.power` are those of many tasks. `split_variance`
+has where differences come from.
 """
 
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Literal
 
-from seatrial.stats import power as textbook
-from seatrial.stats.estimates import added_at_each_end, gathered, student_t
-from seatrial.stats.power import ALPHA, POWER
+from seatrial.stats.estimates import ADDED_AT_EACH_END, gathered, student_t
+from seatrial.stats.power import ALPHA, POWER, TOLERANCE, fewest_tasks
 
 NEVER = 2.0
 """A difference that no two agents have."""
 
-_DIFFERENCES = (-1.0, 1.0)
+_FINE = 60
+"""With so many clusters p-values are as fine as floats."""
+
 _HALVINGS = 50
 _MOST = 2**62
 
@@ -57,13 +57,11 @@ def sample_of(values: Sequence[float], clusters: Sequence[Hashable] | None = Non
     return Sample(len(seen), count / size, len(seen) / freedom * squares / (size * count))
 
 
-def expected_interval(
-    sample: Sample, mean: float, limits: tuple[float, float] = _DIFFERENCES, level: float = 0.95
-) -> tuple[float, float]:
-    """The interval that `spread_of` gives values like these if their mean is this one, though it may leave `limits`."""
-    added, (least, most), alike = added_at_each_end(limits), limits, sample.alike
-    middle = (alike * mean + added * (least + most)) / (alike + 2 * added)
-    ends = added * ((least - middle) ** 2 + (most - middle) ** 2)
+def expected_interval(sample: Sample, mean: float, level: float = 0.95) -> tuple[float, float]:
+    """The interval that `spread_of` gives values like these if their mean is this one, though it may leave 0 to 1."""
+    added, alike = ADDED_AT_EACH_END, sample.alike
+    middle = (alike * mean + added) / (alike + 2 * added)
+    ends = added * (middle**2 + (1.0 - middle) ** 2)
     seen = alike * sample.variance * (sample.clusters - 1) / sample.clusters
     number = sample.clusters + 2 * added
     squares = seen + alike * (mean - middle) ** 2 + ends
@@ -73,23 +71,28 @@ def expected_interval(
 
 
 def detectable(sample: Sample, alpha: float = ALPHA, power: float = POWER) -> float:
-    """The smallest difference that test and interval find so often with a sample like this; NEVER where none is."""
-    tested = textbook.detectable(math.sqrt(sample.variance), sample.alike, alpha, power)
-    if not _decides(sample, NEVER, alpha, power):
+    """The smallest difference that is found so often with a sample like this; NEVER where none is."""
+    if sample.clusters < fewest_tasks(alpha):
         return NEVER
-    return max(tested, _least(lambda difference: _decides(sample, difference, alpha, power), NEVER))
+    ways = 2.0 ** (min(math.floor(sample.clusters), _FINE) - 1)
+    reached = math.floor((alpha + TOLERANCE) * ways) / ways  # few tasks have only so many p-values
+    freedom = max(1, math.floor(sample.clusters) - 1)
+    errors = student_t(1.0 - reached, freedom) + student_t(2.0 * power - 1.0, freedom)
+    return min(NEVER, errors * math.sqrt(sample.variance / sample.alike))
 
 
 def needed_tasks(difference: float, sd: float, alpha: float = ALPHA, power: float = POWER) -> int:
-    """How many tasks it takes for test and interval to find a difference so often. Raises ValueError for none."""
-    tested = textbook.needed_tasks(difference, sd, alpha, power)
-    return _fewest(lambda tasks: _decides(Sample(tasks, tasks, sd**2), abs(difference), alpha, power), tested)
+    """How many tasks it takes to find a difference so often. Raises ValueError for none."""
+    if difference == 0.0:
+        raise ValueError("the difference is 0, expected another number: no number of tasks shows that")
+    start = fewest_tasks(alpha)
+    return _fewest(lambda tasks: detectable(Sample(tasks, tasks, sd**2), alpha, power) <= abs(difference), start)
 
 
 def needed_attempts(
     difference: float, tasks: int, between: float, within: float, alpha: float = ALPHA, power: float = POWER
 ) -> NeededAttempts:
-    """How many attempts it takes for test and interval to find a difference so often with so many tasks.
+    """How many attempts it takes to find a difference so often with so many tasks.
 
     `between` is the variance of the true differences of tasks, which attempts do not change, and `within` what one
     attempt of each agent adds to it by chance.
@@ -102,29 +105,16 @@ def needed_attempts(
     return NeededAttempts(enough, detectable(Sample(tasks, tasks, between), alpha, power))
 
 
-def needed_for_margin(
-    sample: Sample, difference: float, margin: float, alpha: float = ALPHA, power: float = POWER
-) -> float | None:
-    """How many times as many as these decide so often whether a difference is above or below -margin, if it is this
-    one; None where no number does that one could have.
+def needed_for_margin(sample: Sample, distance: float, alpha: float = ALPHA, power: float = POWER) -> float | None:
+    """How many times as many as these decide so often on which side of a margin a difference is that is so far from
+    it; None where no number does that one could have.
     """
     ratio = 1.0
-    while not _decides(sample.times(ratio), difference, alpha, power, margin):
+    while detectable(sample.times(ratio), alpha, power) > distance:
         ratio *= 2.0
         if sample.alike * ratio > _MOST:
             return None
-    return _least(lambda some: _decides(sample.times(some), difference, alpha, power, margin), ratio)
-
-
-def _decides(sample: Sample, difference: float, alpha: float, power: float, margin: float = 0.0) -> bool:
-    """Whether the interval lies so often wholly above -margin, or wholly below, wherever the difference is."""
-    if difference + margin < 0.0:
-        return _decides(sample, -difference, alpha, power, -margin)
-    low, _ = expected_interval(sample, difference, level=1.0 - alpha)
-    chance = math.sqrt(sample.variance / sample.alike)
-    if difference > 0.0:  # then it is the middle that the interval reaches down from, and this one varies less
-        chance *= sample.alike / (sample.alike + 2 * added_at_each_end(_DIFFERENCES))
-    return low + margin >= NormalDist().inv_cdf(power) * chance and difference + margin > 0.0
+    return _least(lambda some: detectable(sample.times(some), alpha, power) <= distance, ratio)
 
 
 def _least(holds: Callable[[float], bool], enough: float) -> float:

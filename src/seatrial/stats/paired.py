@@ -1,7 +1,7 @@
 """Agents on the same tasks: how much one is better, how sure that is, and which ranks several may have.
 
-Differences of rewards have a sign-flip test and an interval; amounts, such as cost, have Student's interval.
-`expected.py` says what could have been found at all.
+Differences of rewards have the test and the interval of `sign_flips.py`, amounts such as cost have Student's interval.
+`expected.py` has what could have been found at all.
 """
 
 import math
@@ -11,27 +11,24 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
 
-from seatrial.stats.estimates import gathered, spread_of, student_t
-from seatrial.stats.expected import detectable, sample_of
-
-EXACT_UP_TO = 20
-"""A million ways to flip this many signs are counted; of more, some are drawn."""
-
-RESAMPLES = 100_000
-MANY_RESAMPLES = 10_000
-"""For more than `MANY` differences, so that 100,000 take less than a second."""
-
-MANY = 10_000
-
-_ROUNDING = 1e-12
-"""No two rewards differ by so little, and their means only since floats are rounded: that of 0.1, 0.2 and 0.3 is not
-quite that of 0.2, 0.2 and 0.2.
-"""
+from seatrial.stats.estimates import gathered, student_t
+from seatrial.stats.expected import NEVER, detectable, sample_of
+from seatrial.stats.power import POWER, fewest_tasks
+from seatrial.stats.sign_flips import (
+    ROUNDING,
+    as_many_alike,
+    difference_interval,
+    differing_of,
+    draws_of,
+    is_told_apart,
+    share_at_most,
+    sign_flip,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """The mean of second minus first over tasks, with its interval and the p-value of a sign-flip test."""
+    """The mean of second minus first over tasks, with the p-value of a sign-flip test and the interval of the same."""
 
     tasks: int
     difference: float
@@ -56,7 +53,7 @@ class Paired:
 def task_difference(before: float, after: float) -> float:
     """By how much the second mean of a task is better; 0 where both are the same but for rounding."""
     difference = after - before
-    return difference if abs(difference) > _ROUNDING else 0.0
+    return difference if abs(difference) > ROUNDING else 0.0
 
 
 def paired_difference(
@@ -73,22 +70,33 @@ def paired_difference(
     differences = [task_difference(*each) for each in zip(first, second, strict=True)]
     if not differences:
         return None
-    spread = spread_of(differences, clusters, (-1.0, 1.0), level)
+    alpha, mean = 1.0 - level, math.fsum(differences) / len(differences)
     p_value, test = sign_flip(differences, seed, clusters)
+    low, high = difference_interval(differences, alpha, seed, clusters)
     return Paired(
         tasks=len(differences),
-        difference=spread.mean,
-        low=spread.low,
-        high=spread.high,
+        difference=mean,
+        low=low,
+        high=high,
         level=level,
         p_value=p_value,
         test=test,
-        draws=_draws(len(_sizes(differences, clusters))),
+        draws=draws_of(differing_of(differences, clusters)),
         wins=sum(each > 0 for each in differences),
         losses=sum(each < 0 for each in differences),
-        sd=_sd(differences, spread.mean),
-        detectable=detectable(sample_of(differences, clusters), 1.0 - level),
+        sd=_sd(differences, mean),
+        detectable=_detectable(differences, clusters, alpha),
     )
+
+
+def _detectable(differences: Sequence[float], clusters: Sequence[Hashable] | None, alpha: float) -> float:
+    """Where tasks show nothing of how they vary, it takes a share of tasks wholly won of which enough are drawn."""
+    sample, fewest = sample_of(differences, clusters), fewest_tasks(alpha)
+    if sample.clusters < fewest:
+        return NEVER
+    if sample.variance > ROUNDING**2 and differing_of(differences, clusters) >= fewest:
+        return detectable(sample, alpha)
+    return share_at_most(fewest - 1, as_many_alike(gathered(differences, clusters)), 1.0 - POWER)
 
 
 def mcnemar(won: int, lost: int) -> float:
@@ -98,69 +106,11 @@ def mcnemar(won: int, lost: int) -> float:
     return float(binomtest(won, won + lost).pvalue) if won + lost else 1.0
 
 
-def sign_flip(
-    differences: Sequence[float],
-    seed: int = 0,
-    clusters: Sequence[Hashable] | None = None,
-    resamples: int | None = None,
-) -> tuple[float, Literal["exact", "monte_carlo"]]:
-    """The p-value of no difference: how often the mean is as far from 0 when every sign is left to a coin.
-
-    Those with the same name in `clusters` flip together. Neither their order nor who is compared with whom changes it.
-    """
-    sizes = _sizes(differences, clusters)
-    if not sizes:
-        return 1.0, "exact"
-    total = math.fsum(sizes)
-    seen = abs(math.fsum(differences)) - _ROUNDING * total
-    draws = _draws(len(sizes))
-    if not draws:
-        return _exact(sizes, seen), "exact"
-    return _drawn(sizes, seen, seed, resamples or draws), "monte_carlo"
-
-
-def _draws(count: int) -> int:
-    """How often signs are drawn for so many differences that are not 0; 0 where all ways to flip them are counted."""
-    if count <= EXACT_UP_TO:
-        return 0
-    return RESAMPLES if count <= MANY else MANY_RESAMPLES
-
-
-def _sizes(differences: Sequence[float], clusters: Sequence[Hashable] | None) -> list[float]:
-    """The differences that are not 0, of tasks or of clusters, without their signs and in an order of their own."""
-    sums = (abs(total) for total, _ in gathered(differences, clusters))
-    return sorted((size for size in sums if size > _ROUNDING), reverse=True)
-
-
-def _exact(sizes: Sequence[float], seen: float) -> float:
-    """Half of all ways are enough: the other half mirrors them."""
-    import numpy as np  # noqa: PLC0415 - slow to import, and only comparisons need it
-
-    sums = np.array([sizes[0]])
-    for size in sizes[1:]:
-        sums = np.concatenate((sums + size, sums - size))
-    return float((np.abs(sums) >= seen).mean())
-
-
-def _drawn(sizes: Sequence[float], seen: float, seed: int, resamples: int) -> float:
-    """Eight signs are one random byte, and the sums of eight differences by that byte a table of 256."""
-    import numpy as np  # noqa: PLC0415 - slow to import, and only comparisons need it
-
-    rng = np.random.default_rng(seed)
-    signs = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1) * 2.0 - 1.0
-    padded = np.zeros(-(-len(sizes) // 8) * 8)
-    padded[: len(sizes)] = sizes
-    sums = np.zeros(resamples)
-    for table in padded.reshape(-1, 8) @ signs.T:
-        sums += table[rng.integers(0, 256, size=resamples, dtype=np.uint8)]
-    hits = int((np.abs(sums) >= seen).sum())
-    return (hits + 1) / (resamples + 1)
-
-
 def _sd(values: Sequence[float], mean: float) -> float:
     if len(values) == 1:
         return 0.0
-    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
+    sd = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
+    return sd if sd > ROUNDING else 0.0
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -173,11 +123,24 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
+def least_p_value(units: int) -> float:
+    """The smallest p-value that so many tasks, or clusters, can have: that of all of them won, or all lost."""
+    return min(1.0, 2.0 ** (1 - units))
+
+
 # Ranks. Every two agents are compared on the tasks they share, with p-values adjusted for the number of comparisons. An
 # agent's best rank has only those before it that are better beyond chance, its worst all that are not worse.
 
-_RESAMPLES = 20_000
-"""Enough for p-values of 0.0001, and a table of 20 agents has 190 comparisons."""
+
+@dataclass(frozen=True, slots=True)
+class PairTest:
+    """Two agents at the tasks that both have."""
+
+    difference: float
+    """By how much the first is better, added up over tasks."""
+    p_value: float
+    least_p: float
+    """The smallest p-value that so many tasks can have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,21 +160,41 @@ class Rank:
     """Those that are better than it, beyond chance, at the tasks that both have."""
 
 
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Agents in the order of their means, and the tests of every two of them."""
+
+    ranks: tuple[Rank, ...]
+    tests: Mapping[tuple[str, str], PairTest]
+    level: float
+
+    @property
+    def least_p(self) -> float:
+        """The smallest p-value after Holm that any two could have with so few tasks; 1 where there are no two."""
+        return min(holm([test.least_p for test in self.tests.values()]), default=1.0)
+
+    @property
+    def too_few(self) -> bool:
+        """Whether so few tasks could tell no two agents apart, whatever they did: then no rank means anything."""
+        return bool(self.tests) and not is_told_apart(self.least_p, 1.0 - self.level)
+
+
 def rank_agents(
     agents: Mapping[str, Mapping[str, float]],
     clusters: Mapping[str, Hashable] | None = None,
     level: float = 0.95,
     seed: int = 0,
-) -> list[Rank]:
-    """The agents by their means, highest first, from what each got at each task; those without a task are left out.
+) -> Ranking:
+    """Rank agents by their means, highest first, from what each got at each task; those without a task are left out.
 
     `clusters` says which tasks belong together. Agents that share no task cannot be told apart.
     """
     means = {agent: math.fsum(tasks.values()) / len(tasks) for agent, tasks in agents.items() if tasks}
     order = sorted(means, key=lambda agent: (-means[agent], agent))
-    beaten = _beaten(order, agents, clusters or {}, level, seed)
+    tests = {pair: _tested(agents[pair[0]], agents[pair[1]], clusters or {}, seed) for pair in combinations(order, 2)}
+    beaten = _beaten(tests, 1.0 - level)
     groups = _groups(order, beaten)
-    return [
+    ranks = [
         Rank(
             agent=agent,
             mean=means[agent],
@@ -224,35 +207,28 @@ def rank_agents(
         )
         for agent in order
     ]
+    return Ranking(tuple(ranks), tests, level)
 
 
-def _beaten(
-    order: list[str],
-    agents: Mapping[str, Mapping[str, float]],
-    clusters: Mapping[str, Hashable],
-    level: float,
-    seed: int,
-) -> set[tuple[str, str]]:
+def _beaten(tests: Mapping[tuple[str, str], PairTest], alpha: float) -> set[tuple[str, str]]:
     """Who is better than whom, beyond chance."""
-    pairs = list(combinations(order, 2))
-    tests = [_compared(agents[first], agents[second], clusters, seed) for first, second in pairs]
-    adjusted = holm([p_value for p_value, _ in tests])
+    adjusted = holm([test.p_value for test in tests.values()])
     return {
-        pair if difference > 0 else pair[::-1]
-        for pair, (_, difference), p_value in zip(pairs, tests, adjusted, strict=True)
-        if p_value <= 1.0 - level and difference
+        pair if test.difference > 0 else pair[::-1]
+        for (pair, test), p_value in zip(tests.items(), adjusted, strict=True)
+        if is_told_apart(p_value, alpha)
     }
 
 
-def _compared(
+def _tested(
     first: Mapping[str, float], second: Mapping[str, float], clusters: Mapping[str, Hashable], seed: int
-) -> tuple[float, float]:
-    """The p-value, and by how much the first is better."""
+) -> PairTest:
     common = [task for task in first if task in second]
     differences = [task_difference(second[task], first[task]) for task in common]
     names = [(task in clusters, clusters.get(task, task)) for task in common] if clusters else None
-    p_value, _ = sign_flip(differences, seed, names, _RESAMPLES)
-    return p_value, math.fsum(differences)
+    p_value, _ = sign_flip(differences, seed, names)
+    units = len(set(names)) if names is not None else len(common)
+    return PairTest(math.fsum(differences), p_value, least_p_value(units))
 
 
 def _groups(order: list[str], beaten: set[tuple[str, str]]) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """How large a difference a test finds with so many tasks, and how many tasks it takes to find one.
 
 By the normal distribution, as is usual for planning: the sd that goes in is itself a guess from earlier tasks. What
-`compare` believes is less, since its interval has to speak for a difference too: `stats.expected`.
+few tasks find is less: `stats.expected`.
 """
 
 import math
@@ -9,6 +9,9 @@ from statistics import NormalDist
 
 ALPHA = 0.05
 POWER = 0.8
+
+TOLERANCE = 1e-12
+"""A p-value that is larger than a level by less than this is as large: 1 - 0.9 is a little less than 0.1."""
 
 
 def found_at(alpha: float = ALPHA, power: float = POWER) -> float:
@@ -24,7 +27,7 @@ def detectable(sd: float, tasks: float, alpha: float = ALPHA, power: float = POW
 
 def fewest_tasks(alpha: float = ALPHA) -> int:
     """With fewer tasks nothing is ever found: all of them won is a p-value of 2 to the power of 1 - tasks."""
-    return math.ceil(1.0 - math.log2(alpha))
+    return math.ceil(1.0 - math.log2(alpha + TOLERANCE))
 
 
 def needed_tasks(difference: float, sd: float, alpha: float = ALPHA, power: float = POWER) -> int:

@@ -30,7 +30,7 @@ from seatrial.report.pictures.pictures import (
     times_picture,
 )
 from seatrial.report.pictures.scatter import CostAxis, ScatterPoint, scatter_picture
-from seatrial.report.text import counted, format_cost, format_duration, p_number, points
+from seatrial.report.text import bounds_text, counted, format_cost, format_duration, p_number, points
 
 _MOST_PICTURES, _MOST_CONDITIONS = 6, 60
 _MOST_TASKS = 15
@@ -51,7 +51,9 @@ def comparing_section(document: ReportDocument) -> PageSection:
     rest = len(compared) - len(figures)
     paragraphs = [f"Each agent is compared with {document.baseline.label} at the tasks that both were judged on."]
     if document.tested > 1:
-        paragraphs.append(f"p-values after Holm allow for {counted(document.tested, 'comparison')}.")
+        paragraphs.append(
+            f"p-values after Holm, and intervals, allow for {counted(document.tested, 'comparison')}: every two agents."
+        )
     if rest > 0:
         paragraphs.append(f"Pictures of {counted(rest, 'more comparison')} are left out; seatrial compare has them.")
     paragraphs += [f"{_names(each)}: {warning}" for each in made for warning in each.warnings]
@@ -83,18 +85,18 @@ def _conditions(made: Sequence[AdjustedComparison]) -> Iterator[PageTable]:
 
 
 def _row(made: AdjustedComparison) -> tuple[PageCell, ...]:
-    comparison, paired = made.comparison, made.comparison.paired
+    comparison, paired, interval = made.comparison, made.comparison.paired, made.comparison.interval
     names = (
         name_cell(comparison.second.label, trials_link(comparison.second)),
         name_cell(comparison.first.label, trials_link(comparison.first)),
     )
-    if paired is None:
+    if paired is None or interval is None:
         return (*names, name_cell("no judged task in common"), *(number_cell("-") for _ in _HEAD[3:]))
     common, won, lost = (compared_link(comparison, tasks) for tasks in ("common", "won", "lost"))
     difference = f"{100 * paired.difference:+.1f}"
     return (
         *names,
-        PageCell(difference, common, note=f"{points(paired.low)} to {points(paired.high)}"),
+        PageCell(difference, common, note=bounds_text(*interval)),
         number_cell(p_number(paired.p_value), common),
         number_cell(p_number(made.adjusted), common),
         number_cell(f"{paired.tasks:,}", common),

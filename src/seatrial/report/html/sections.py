@@ -28,6 +28,7 @@ from seatrial.report.html.parts import (
     people_mark,
     trials_link,
 )
+from seatrial.report.leaderboard import too_few_words
 from seatrial.report.pictures.pictures import ForestRow, HeatRow, HeatSquare, forest_picture, heat_picture
 from seatrial.report.text import OUTCOME_WORDS, counted, doubts, format_cost, format_duration, harmless
 from seatrial.review.agreement import AgreementReport
@@ -53,6 +54,8 @@ def _rank_words(document: ReportDocument) -> list[str]:
     notes = [f"({number}) {note}" for number, note in enumerate(board.notes, start=1)]
     if board.compared == 0:
         return notes
+    if board.ranking.too_few:
+        return [f"No agent has a rank: {too_few_words(board)}", *notes]
     pairs = counted(board.compared, "comparison")
     said = f"A rank is the range that its agent may have by {pairs} over common tasks, after Holm for all of them."
     return [f"{said} Agents with the same letter cannot be told apart from the first that has it.", *notes]

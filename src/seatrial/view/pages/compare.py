@@ -29,6 +29,7 @@ from seatrial.report.compared import (
     how_tested,
     measured_table,
     parts_table,
+    passed_of,
     several_tasks,
 )
 from seatrial.report.html.parts import PageTable, page_table
@@ -97,9 +98,10 @@ _WEIGHTS: dict[Weight, str] = {
 
 @dataclass(frozen=True, slots=True)
 class FlipLine:
-    """A task that only one side passed, with trials of both that show it."""
+    """A task that only one side passed, with how many trials of both did, and these trials."""
 
     task: str
+    passed: tuple[str, str]
     first: tuple[tuple[str, str], ...]
     second: tuple[tuple[str, str], ...]
 
@@ -210,4 +212,7 @@ def _flip(view: Viewer, comparison: Comparison, keys: Mapping[int, str], flip: F
     def linked(arm: Arm, trials: Sequence[str]) -> tuple[tuple[str, str], ...]:
         return tuple((trial, view.links.trial(keys[id(arm.job)], trial)) for trial in trials[:_MOST_TRIALS])
 
-    return FlipLine(flip.task_id, linked(comparison.first, flip.first), linked(comparison.second, flip.second))
+    first, second = map(passed_of, (flip.first, flip.second), flip.passed)
+    return FlipLine(
+        flip.task_id, (first, second), linked(comparison.first, flip.first), linked(comparison.second, flip.second)
+    )

@@ -1,18 +1,25 @@
 """Intervals for `benchmarks.coverage`, for many runs at once: ours, as the project has it, and others."""
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from benchmarks.coverage_populations import Counts, Numbers
-from seatrial.stats.estimates import added_at_each_end, student_t
+from seatrial.stats.estimates import ADDED_AT_EACH_END, student_t
+from seatrial.stats.power import fewest_tasks
+from seatrial.stats.sign_flips import ROUNDING, share_at_most
 
-LEVEL = 0.95
+LEVEL, ALPHA = 0.95, 0.05
+EXACT = 10
+FLIPS = 999
+"""Subsets that are drawn for more tasks than that."""
+
 Z = 1.959963984540054
 RESAMPLES = 200
-BOOTSTRAPPED = 500
-"""Runs for which the bootstrap is made: it is far off, and slow."""
+FEWER_RUNS = 500
+"""Runs for methods that are far off, and slow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +45,18 @@ Method = Callable[[Sample, np.random.Generator], Bounds]
 
 
 def ours(sample: Sample, _: np.random.Generator) -> Bounds:
-    """What `stats.spread` does."""
-    sizes, (least, most), added = sample.sizes, sample.limits, added_at_each_end(sample.limits)
+    """What `stats.estimates` does for means."""
+    return added_tasks(sample, ADDED_AT_EACH_END)
+
+
+def pseudo_tasks(sample: Sample, _: np.random.Generator) -> Bounds:
+    """For differences: one task and a half more that is won, and as much that is lost."""
+    return added_tasks(sample, 1.5)
+
+
+def added_tasks(sample: Sample, added: float) -> Bounds:
+    """Student's interval with so many clusters more at each end of the range, reaching as far from the mean itself."""
+    sizes, (least, most) = sample.sizes, sample.limits
     size = float((sizes**2).sum() / sizes.sum())
     count, clusters = sizes.sum() + 2 * added * size, len(sizes) + round(2 * added)
     mean = sample.means.mean(axis=1)
@@ -48,6 +65,45 @@ def ours(sample: Sample, _: np.random.Generator) -> Bounds:
     squares += added * size**2 * ((least - middle) ** 2 + (most - middle) ** 2)
     reach = student_t(LEVEL, clusters - 1) * np.sqrt(clusters / (clusters - 1) * squares) / count
     return np.maximum(least, np.minimum(mean, middle) - reach), np.minimum(most, np.maximum(mean, middle) + reach)
+
+
+def sign_flips(sample: Sample, rng: np.random.Generator) -> Bounds:
+    """What `stats.sign_flips` does for differences, with the same subsets for all runs; fewer, where they are drawn."""
+    return _bounds(sample, rng, guarded=True)
+
+
+def plain_inversion(sample: Sample, rng: np.random.Generator) -> Bounds:
+    """The same without the two cases in which a sample shows nothing of how tasks vary."""
+    return _bounds(replace(sample, means=sample.means[:FEWER_RUNS]), rng, guarded=False)
+
+
+def _bounds(sample: Sample, rng: np.random.Generator, *, guarded: bool) -> Bounds:
+    values, tasks = sample.means, sample.means.shape[1]
+    if tasks <= EXACT:
+        ways = np.arange(2 ** (tasks - 1))[:, None] >> np.arange(tasks) & 1
+    else:
+        ways = np.concatenate((np.zeros((1, tasks), dtype=np.int64), rng.integers(0, 2, (FLIPS, tasks))))
+    chosen, counts = ways @ values.T, ways.sum(axis=1)[:, None].astype(np.float64)
+    empty = (counts == 0) | (counts == tasks)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        means = chosen / counts, (values.sum(axis=1) - chosen) / (tasks - counts)
+    rejected = math.floor(ALPHA * len(ways) + ROUNDING)
+    least, most = np.where(empty, -np.inf, np.minimum(*means)), np.where(empty, -np.inf, -np.maximum(*means))
+    low, high = (np.partition(each, rejected, axis=0)[rejected] for each in (least, most))
+    return _guard(values, low, -high) if guarded else (np.maximum(low, -1.0), np.minimum(-high, 1.0))
+
+
+def _guard(values: Numbers, low: Numbers, high: Numbers) -> Bounds:
+    """Where fewer tasks differ than can show a difference, or all differ alike."""
+    tasks, mean, fewest = values.shape[1], values.mean(axis=1), fewest_tasks(ALPHA)
+    won, lost = ((side * values > ROUNDING).sum(axis=1) for side in (1, -1))
+    shares = np.array([share_at_most(seen, tasks, ALPHA / 2) for seen in range(fewest)])
+    alike = np.ptp(values, axis=1) <= ROUNDING
+    low, high = (np.where(alike, mean + side * abs(mean) * shares[0], each) for side, each in ((-1, low), (1, high)))
+    few = won + lost < fewest
+    low = np.where(few, -shares[np.minimum(lost, fewest - 1)], low)
+    high = np.where(few, shares[np.minimum(won, fewest - 1)], high)
+    return np.maximum(-1.0, np.minimum(low, mean)), np.minimum(1.0, np.maximum(high, mean))
 
 
 def ours_without_families(sample: Sample, rng: np.random.Generator) -> Bounds:
@@ -89,7 +145,7 @@ def bootstrap(sample: Sample, rng: np.random.Generator) -> Bounds:
     """The percentiles of means of tasks, or families, drawn again; the same draws for all runs."""
     clusters = len(sample.sizes)
     drawn = rng.multinomial(clusters, np.full(clusters, 1 / clusters), size=RESAMPLES).astype(np.float64)
-    means = (drawn @ sample.totals[:BOOTSTRAPPED].T) / (drawn @ sample.sizes)[:, None]
+    means = (drawn @ sample.totals[:FEWER_RUNS].T) / (drawn @ sample.sizes)[:, None]
     means.sort(axis=0)
     edge = round(RESAMPLES * (1 - LEVEL) / 2)
     return means[edge], means[-1 - edge]

@@ -3,10 +3,13 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import seatrial
 from seatrial.analysis.compare import (
     GateResult,
+    after_holm,
     compare_arms,
     dimension_differences,
     group_differences,
@@ -16,6 +19,8 @@ from seatrial.analysis.compare import (
 )
 from seatrial.errors import JobError, UsageError
 from seatrial.model.job import TaskLabels
+from seatrial.stats.paired import PairTest
+from seatrial.stats.sign_flips import is_told_apart
 from tests.analysis.in_memory import arms, entries, entry, job
 from tests.cli.job_folders import make_job, record
 
@@ -110,25 +115,59 @@ def test_the_verdict(count, first, second, verdict):
     assert compared(tasks(count, first), tasks(count, second)).verdict == verdict
 
 
-def test_a_difference_is_believed_only_where_interval_and_p_value_both_speak_for_it():
-
-    better = compared(tasks(20, 0.0), tasks(20, 1.0))
-    assert better.paired is not None
-    assert replace(better, adjusted_p=0.2).verdict == "no difference seen"
-    wide = replace(better, paired=replace(better.paired, low=-0.1))
-    assert wide.verdict == "inconclusive"
+LOST = (0.21, 0.28, 0.38, 0.40, 0.45, 0.50, 0.55, 0.63)
 
 
-def test_flips_name_the_trials_that_show_them_first():
-    found = compared(
-        {"gain": [1.0, 0.0, 0.0], "same": [1.0], "drop": [1.0, 1.0], "half": [1.0, 0.0]},
-        {"gain": [0.0, 1.0, 1.0], "same": [1.0], "drop": [0.9, 0.0], "half": [0.0, 0.0]},
-    )
+def test_eight_tasks_of_eight_lost_are_worse_and_the_interval_does_not_reach_0():
+    found = compared(tasks(8, 1.0), {f"t{at:02}": [1.0 - lost] for at, lost in enumerate(LOST)})
+    assert found.paired is not None
+    assert (found.paired.p_value, found.verdict) == (2 / 2**8, "worse")
+    assert (found.paired.low, found.paired.high) == pytest.approx((-0.5433, -0.2967), abs=1e-4)
+
+
+def test_a_difference_is_believed_by_its_p_value_after_holm_and_the_interval_follows():
+    made = compared(tasks(8, 0.0), {f"t{at:02}": [won] for at, won in enumerate(LOST)})
+    two, ten = after_holm([made] * 2)[0], after_holm([made] * 10)[0]
+    assert made.interval is not None
+    assert two.interval is not None
+    assert (two.adjusted_p, two.verdict) == (2 * 2 / 2**8, "better")
+    assert 0.0 < two.interval[0] < made.interval[0]
+    assert (ten.adjusted_p, ten.verdict, ten.interval) == (10 * 2 / 2**8, "inconclusive", (-1.0, 1.0))
+
+
+@given(
+    st.lists(st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.25, 1.0]), min_size=9, max_size=9), min_size=2, max_size=4)
+)
+def test_after_holm_no_interval_contradicts_its_p_value_or_its_verdict(differences):
+    made = after_holm([gate_compared(*each) for each in differences])
+    for each in made:
+        assert each.interval is not None
+        assert each.p_value is not None
+        low, high = each.interval
+        assert (not low <= 0.0 <= high) is is_told_apart(each.p_value, 0.05)
+        assert each.verdict == ("better" if low > 0.0 else "worse" if high < 0.0 else "no difference seen")
+
+
+def test_tests_that_are_shown_elsewhere_are_corrected_for_too():
+    made = compared(tasks(8, 0.0), tasks(8, 1.0))
+    (found,) = after_holm([made], [PairTest(8.0, 2 / 2**8, 2 / 2**8)])
+    assert (found.adjusted_p, found.adjusted_least) == (4 / 2**8, 4 / 2**8)
+
+
+def test_what_one_passed_and_the_other_did_not_is_what_the_other_passed_in_no_attempt():
+    """Also where both passed in half of their attempts or less."""
+    first = {"never": [0.0, 0.9, 0.0], "once": [1.0, 0.0, 0.0], "same": [1.0], "drop": [0.0, 1.0], "half": [1.0, 0.0]}
+    second = {"never": [0.0, 1.0, 0.0], "once": [1.0, 1.0, 1.0], "same": [1.0], "drop": [0.9, 0.0], "half": [1.0, 1.0]}
+    found = compared(first, second)
     (gained,), (dropped,) = found.gained, found.dropped
-    assert gained.task_id == "gain"
-    assert gained.first[0] == "gain.oracle.2"
-    assert gained.second == ("gain.oracle.2", "gain.oracle.3", "gain.oracle.1")
-    assert (dropped.task_id, len(dropped.first), len(dropped.second)) == ("drop", 2, 2)
+    assert (gained.task_id, gained.passed) == ("never", (0, 1))
+    assert gained.second == ("never.oracle.2", "never.oracle.1", "never.oracle.3")
+    assert (dropped.task_id, dropped.passed, dropped.first[0]) == ("drop", (1, 0), "drop.oracle.2")
+
+
+def test_what_was_passed_most_often_comes_first():
+    found = compared({"a": [0.0] * 2, "b": [0.0] * 2, "c": [0.0]}, {"a": [1.0, 0.0], "b": [1.0] * 2, "c": [1.0]})
+    assert [flip.task_id for flip in found.gained] == ["b", "c", "a"]
 
 
 def test_wins_and_losses_are_in_the_order_of_their_size():
@@ -240,8 +279,8 @@ def test_so_many_tasks_decide(differences, margin):
 
 
 def test_where_no_task_differs_as_many_are_named_as_it_takes():
-    assert judge_gate(gate_compared(*[0.0] * 30), 0.02).needed == 169
-    assert [judge_gate(gate_compared(*[0.0] * tasks), 0.02).verdict for tasks in (168, 169)] == [
+    assert judge_gate(gate_compared(*[0.0] * 30), 0.02).needed == 183
+    assert [judge_gate(gate_compared(*[0.0] * tasks), 0.02).verdict for tasks in (182, 183)] == [
         "inconclusive",
         "not worse",
     ]

@@ -70,3 +70,13 @@ def test_what_means_something_else_than_any_of_them_is_not_ranked_with_them():
 def test_one_task_is_no_plural():
     board = rank_arms(arms_of([arm("full", 12), memory_job([trial(TASKS[0], "single", 1.0)], name="two")]))
     assert board.notes == ("has 1 task, 1 of them among the 12 of full",)
+
+
+def test_where_so_few_tasks_could_tell_no_two_apart_none_has_a_rank():
+    """Eight tasks and ten pairs: 10 times 0.0078."""
+    jobs = [arm(name, 12 * (name == "e"), name) for name in "abcde"]
+    few = [memory_job([each for each in job.trials if each.task_id < "task-08"], name=job.name) for job in jobs]
+    board, enough = rank_arms(arms_of(few)), rank_arms(arms_of(few[2:]))
+    assert board.ranking.too_few
+    assert [(row.arm.label, row.rank, row.tie) for row in board.rows] == [(name, None, None) for name in "eabcd"]
+    assert [(row.arm.label, row.tie) for row in enough.rows] == [("e", "A"), ("c", "B"), ("d", "B")]

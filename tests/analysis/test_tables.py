@@ -80,4 +80,4 @@ def test_arms_figures_and_comparisons_are_tables(tmp_path):
 
 
 def test_nothing_to_compare_has_dashes_and_no_zeros():
-    assert pair_row(("a", "b"), None, None, "inconclusive")[2:5] == ("-", "-", "-")
+    assert pair_row(("a", "b"), None, None, None, "inconclusive")[2:5] == ("-", "-", "-")

@@ -53,7 +53,11 @@ def test_the_answer_and_where_it_comes_from(seatrial: Seatrial, jobs):
     [
         ("bad good", 0, "gate: B is not worse than A by more than 2 points"),
         ("good bad", 1, "gate: B is worse than A by more than 2 points"),
-        ("good bad --margin 0.9", 3, "gate: inconclusive for a margin of 90 points"),
+        (
+            "good bad --margin 0.9",
+            3,
+            "gate: inconclusive for a margin of 90 points; the interval of B - A is -100.0",
+        ),
         ("good bad --margin 0.9 --inconclusive pass", 0, "gate: inconclusive for a margin of 90 points"),
         ("good bad --inconclusive pass", 1, "gate: B is worse"),
     ],
@@ -84,7 +88,10 @@ def test_json_has_every_number(seatrial: Seatrial, jobs):
     (made,) = shown["comparisons"]
     assert (made["verdict"], made["gate"]["verdict"], made["paired"]["wins"]) == ("better", "not worse", 8)
     assert made["first"]["summary"]["scored"] == 8
-    assert made["gained"][0] == {"task_id": "t0", "first": ["t0.oracle.1"], "second": ["t0.oracle.1"]}
+    (first, *_), paired = made["gained"], made["paired"]
+    assert first.pop("passed") == {"first": 0, "second": 1}
+    assert first == {"task_id": "t0", "first": ["t0.oracle.1"], "second": ["t0.oracle.1"]}
+    assert (paired["low"] > 0, made["adjusted_interval"]) == (True, None)
     assert (made["groups"], made["dropped"], len(made["tasks"])) == ({"category": []}, [], 8)
 
 
@@ -127,7 +134,7 @@ def test_several_agents_of_one_job(seatrial: Seatrial, tmp_path):
     make_job(tmp_path / "job", *agents)
     shown = seatrial("compare", tmp_path / "job")
     assert "p = 0.062 after Holm (p = 0.031 alone), 6 tasks won" in shown.out
-    assert "p-values of 2 comparisons, corrected together after Holm; intervals are not" in shown.out
+    assert "p-values of 2 comparisons, corrected together after Holm, and so are their intervals" in shown.out
 
 
 def test_only_comparisons_that_were_made_are_corrected_for(seatrial: Seatrial, tmp_path):

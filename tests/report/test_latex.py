@@ -36,7 +36,7 @@ def test_arms_and_comparisons_with_captions_that_say_what_they_are():
     assert r"\toprule" in text
     assert "means over 4 tasks of 8 scored of 8 planned trials, with 90 \\% intervals (Student's t" in text
     assert "A trial passes with a reward of at least 1." in text
-    assert "with 90 \\% intervals (Student's t with one task and a half more that is won" in text
+    assert "with 90 \\% intervals (every difference that the sign-flip test does not reject)" in text
     assert r"new & old & 0.0 & $-$" in text
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from seatrial.analysis.arms import arms_of
 from seatrial.analysis.leaderboard import rank_arms
-from seatrial.report.leaderboard import leaderboard_answer
+from seatrial.report.leaderboard import leaderboard_answer, leaderboard_lines, leaderboard_table
 from tests.analysis.memory_jobs import memory_job, trial
 
 TASKS = [f"t{number:02d}" for number in range(20)]
@@ -43,3 +43,13 @@ def test_who_is_better_at_common_tasks_has_another_letter():
     ]
     rows = rank_arms(arms_of(jobs)).rows
     assert [(row.arm.label, row.rank.best, row.tie) for row in rows if row.rank] == [("a", 2, "A"), ("b", 1, "B")]
+
+
+def test_few_tasks_are_named_instead_of_ranks():
+    jobs = [memory_job([trial(f"t{at}", name, float(name == "a")) for at in range(8)], name=name) for name in "abcde"]
+    board = rank_arms(arms_of(jobs))
+    answer = leaderboard_answer(board)
+    assert answer.startswith("No ranks: so few common tasks cannot tell any two agents apart, however large")
+    assert answer.endswith("with all of the tasks won, p = 0.078 after Holm for 10 pairs.")
+    assert {row[0] for row in leaderboard_table(board).rows} == {"-"}
+    assert not any("a rank is" in line for line in leaderboard_lines(board))

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.stats.power import NormalIndPower, TTestPower
 
-from seatrial.stats.paired import sign_flip
 from seatrial.stats.power import detectable, fewest_tasks, found_at, needed_tasks
+from seatrial.stats.sign_flips import sign_flip
 
 DIFFERENCES = st.floats(0.01, 1.0)
 SDS = st.floats(0.01, 1.0)
@@ -46,7 +46,9 @@ def test_so_many_tasks_are_enough_and_one_less_is_not(difference, sd):
         assert detectable(sd, tasks - 1) > difference * (1 - 1e-9)
 
 
-@pytest.mark.parametrize(("alpha", "tasks"), [(0.05, 6), (1.0 - 0.95, 6), (0.01, 8), (0.5, 2), (0.25, 3)])
+@pytest.mark.parametrize(
+    ("alpha", "tasks"), [(0.05, 6), (1.0 - 0.95, 6), (0.01, 8), (0.5, 2), (0.25, 3), (1.0 - 0.9375, 5)]
+)
 def test_so_few_tasks_never_show_anything(alpha, tasks):
     assert fewest_tasks(alpha) == tasks == needed_tasks(1.0, 0.01, alpha)
     assert sign_flip([1.0] * tasks)[0] <= alpha < sign_flip([1.0] * (tasks - 1))[0]

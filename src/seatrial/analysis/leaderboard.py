@@ -42,7 +42,7 @@ class Leaderboard:
     notes: tuple[str, ...]
     reference: Arm | None
     ranking: Ranking
-    """The tests of every two arms, by their labels."""
+    """The tests of every two arms with a task in common, by their labels."""
     seed: int
 
     @property

@@ -187,7 +187,9 @@ def comparisons_markdown(made: ComparisonSet, by: Sequence[Label] = (), gates: S
     if made.left_out:
         parts.append(f"Not compared, since only one side has them: {', '.join(map(md_prose, made.left_out))}.")
     if made.corrected:
-        parts.append(f"p-values and intervals of {made.corrected:,} comparisons, corrected together after Holm.")
+        parts.append(
+            f"p-values of {made.corrected:,} comparisons, corrected together after Holm, and so are their intervals."
+        )
     return "\n\n".join(parts) + "\n"
 
 

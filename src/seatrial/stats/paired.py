@@ -162,7 +162,7 @@ class Rank:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Agents in the order of their means, and the tests of every two of them."""
+    """Agents in the order of their means, and the tests of every two of them that have a task in common."""
 
     ranks: tuple[Rank, ...]
     tests: Mapping[tuple[str, str], PairTest]
@@ -191,7 +191,8 @@ def rank_agents(
     """
     means = {agent: math.fsum(tasks.values()) / len(tasks) for agent, tasks in agents.items() if tasks}
     order = sorted(means, key=lambda agent: (-means[agent], agent))
-    tests = {pair: _tested(agents[pair[0]], agents[pair[1]], clusters or {}, seed) for pair in combinations(order, 2)}
+    found = {pair: _tested(agents[pair[0]], agents[pair[1]], clusters or {}, seed) for pair in combinations(order, 2)}
+    tests = {pair: test for pair, test in found.items() if test}
     beaten = _beaten(tests, 1.0 - level)
     groups = _groups(order, beaten)
     ranks = [
@@ -222,8 +223,10 @@ def _beaten(tests: Mapping[tuple[str, str], PairTest], alpha: float) -> set[tupl
 
 def _tested(
     first: Mapping[str, float], second: Mapping[str, float], clusters: Mapping[str, Hashable], seed: int
-) -> PairTest:
+) -> PairTest | None:
     common = [task for task in first if task in second]
+    if not common:
+        return None
     differences = [task_difference(second[task], first[task]) for task in common]
     names = [(task in clusters, clusters.get(task, task)) for task in common] if clusters else None
     p_value, _ = sign_flip(differences, seed, names)

@@ -138,7 +138,7 @@ def test_rewards_of_another_meaning_are_not_compared_unless_that_is_forced():
 def test_only_comparisons_that_were_made_are_adjusted_for():
     alike = [trial(task, agent, 1.0) for task in "tu" for agent in "abc"]
     page = Reader(render_html(make_document([memory_job([*alike, trial("t", "d", None)])])))
-    assert "p-values after Holm allow for 2 comparisons." in page.words
+    assert "p-values after Holm, and intervals, allow for 3 comparisons: every two agents." in page.words
 
 
 def test_the_command_has_every_option_as_the_program_takes_it():

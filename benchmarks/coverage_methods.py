@@ -8,8 +8,7 @@ import numpy as np
 
 from benchmarks.coverage_populations import Counts, Numbers
 from seatrial.stats.estimates import ADDED_AT_EACH_END, student_t
-from seatrial.stats.power import fewest_tasks
-from seatrial.stats.sign_flips import ROUNDING, share_at_most
+from seatrial.stats.sign_flips import ROUNDING, fewest_tasks, share_at_most
 
 LEVEL, ALPHA = 0.95, 0.05
 EXACT = 10

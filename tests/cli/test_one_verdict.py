@@ -9,6 +9,7 @@ import random
 from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,7 +42,7 @@ def random_job(folder: Path, seed: int) -> list[str]:
     return [*agents]
 
 
-def sign_of(made: dict) -> int:
+def sign_of(made: dict[str, Any]) -> int:
     """What compare found, where its word, its p-value and its interval are one."""
     paired = made["paired"]
     low, high = made["adjusted_interval"] or (paired["low"], paired["high"])

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as oracle
+from statsmodels.stats.power import TTestPower
 
-from seatrial.stats import expected, power
+from seatrial.stats import expected
 from seatrial.stats.estimates import spread_of
 from seatrial.stats.expected import (
     NEVER,
@@ -23,6 +24,7 @@ from seatrial.stats.expected import (
     split_variance,
 )
 from seatrial.stats.paired import paired_difference
+from seatrial.stats.sign_flips import fewest_tasks
 
 DIFFERENCES = st.floats(0.01, 1.0)
 VALUES = st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=20)
@@ -67,15 +69,28 @@ def test_what_could_have_been_seen_is_seen_four_times_out_of_five(tasks):
 @given(DIFFERENCES, st.floats(0.01, 1.0))
 def test_so_many_tasks_are_enough_and_one_less_is_not(difference, sd):
     tasks = needed_tasks(difference, sd)
-    assert tasks >= power.needed_tasks(difference, sd) - 1  # both round
     assert detectable(tasks_like(sd, tasks)) <= difference * (1 + 1e-9)
-    if tasks > power.fewest_tasks():
+    if tasks > fewest_tasks(0.05):
         assert detectable(tasks_like(sd, tasks - 1)) > difference * (1 - 1e-9)
 
 
-@pytest.mark.parametrize("tasks", [1000, 100_000])
-def test_of_many_tasks_the_textbook_says_nearly_the_same(tasks):
-    assert detectable(tasks_like(0.5, tasks)) == pytest.approx(power.detectable(0.5, tasks), rel=0.01)
+@pytest.mark.parametrize(("tasks", "points"), [(164, 10.9), (500, 6.3), (100_000, 0.443)])
+def test_of_many_tasks_the_textbook_says_nearly_the_same(tasks, points):
+    """2.80 standard errors."""
+    assert 100 * detectable(tasks_like(0.5, tasks)) == pytest.approx(points, rel=0.01)
+
+
+@pytest.mark.parametrize(("difference", "sd"), [(0.05, 0.5), (0.1, 0.3), (0.02, 0.4)])
+@pytest.mark.parametrize(("alpha", "power"), [(0.05, 0.8), (0.01, 0.9)])
+def test_statsmodels_needs_as_many(difference, sd, alpha, power):
+    found = TTestPower().solve_power(difference / sd, alpha=alpha, power=power)
+    assert needed_tasks(difference, sd, alpha, power) == pytest.approx(found, abs=1.1)
+    assert needed_tasks(-difference, sd, alpha, power) == needed_tasks(difference, sd, alpha, power)
+
+
+def test_no_number_of_tasks_shows_no_difference():
+    with pytest.raises(ValueError, match="no number of tasks"):
+        needed_tasks(0.0, 0.3)
 
 
 def test_two_tasks_find_nothing():

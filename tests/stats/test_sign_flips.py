@@ -10,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as oracle
 
-from seatrial.stats.power import fewest_tasks
 from seatrial.stats.sign_flips import (
     EXACT_UP_TO,
     difference_interval,
     differing_of,
     draws_of,
+    fewest_tasks,
     is_told_apart,
+    least_p_value,
     share_at_most,
     sign_flip,
 )
@@ -227,3 +228,9 @@ def test_whole_numbers_are_numbers():
 
 def test_fewer_signs_are_drawn_of_very_many():
     assert [draws_of(count) for count in (20, 21, 10_000, 10_001)] == [0, 100_000, 100_000, 10_000]
+
+
+@pytest.mark.parametrize(("alpha", "tasks"), [(0.05, 6), (1.0 - 0.95, 6), (0.01, 8), (0.5, 2), (0.25, 3), (0.0625, 5)])
+def test_so_few_tasks_never_show_anything(alpha, tasks):
+    assert fewest_tasks(alpha) == tasks
+    assert sign_flip([1.0] * tasks)[0] == least_p_value(tasks) <= alpha < sign_flip([1.0] * (tasks - 1))[0]

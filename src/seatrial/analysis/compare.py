@@ -27,13 +27,18 @@ from seatrial.stats.paired import (
     PairTest,
     amount_difference,
     holm,
-    least_p_value,
     mcnemar,
     paired_difference,
     task_difference,
 )
-from seatrial.stats.power import fewest_tasks
-from seatrial.stats.sign_flips import ROUNDING, difference_interval, differing_of, is_told_apart
+from seatrial.stats.sign_flips import (
+    ROUNDING,
+    difference_interval,
+    differing_of,
+    fewest_tasks,
+    is_told_apart,
+    least_p_value,
+)
 from seatrial.store.index import TrialEntry
 
 # Two arms on the tasks that both were judged on.

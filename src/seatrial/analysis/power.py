@@ -25,7 +25,7 @@ from seatrial.stats.expected import (
     needed_tasks,
     split_variance,
 )
-from seatrial.stats.power import fewest_tasks
+from seatrial.stats.sign_flips import fewest_tasks
 
 Source = Literal["two agents", "one agent", "given"]
 

@@ -27,7 +27,7 @@ from seatrial.model.outcome import format_mean
 from seatrial.report.markdown import markdown_table, md_prose
 from seatrial.report.text import bounds_text, counted, harmless, p_text, points
 from seatrial.stats.expected import VarianceSplit
-from seatrial.stats.power import fewest_tasks
+from seatrial.stats.sign_flips import fewest_tasks
 
 _MOST_FLIPS = 20
 """How many flips Markdown has."""

@@ -27,8 +27,7 @@ from seatrial.review.agreement import AgreementReport, agreement_report
 from seatrial.stats.corrected import CorrectedMean
 from seatrial.stats.estimates import Estimate
 from seatrial.stats.paired import Paired, PairTest
-from seatrial.stats.power import fewest_tasks
-from seatrial.stats.sign_flips import EXACT_UP_TO
+from seatrial.stats.sign_flips import EXACT_UP_TO, fewest_tasks
 
 # The methods paragraph of a report: what exactly was computed, in sentences made from the values it was computed with.
 #

@@ -1,8 +1,8 @@
 """What comparisons can be expected to find with so many tasks, before there are any.
 
-By the sign-flip test of `sign_flips.py`, whose interval says the same. It finds what Student's test finds, but for few
-tasks, whose p-values are coarse. The textbook's formulas of `stats.power` are those of many tasks. `split_variance`
-has where differences come from.
+By the sign-flip test of `sign_flips.py`, whose interval agrees with it. It finds what Student's test finds, but for few
+tasks, whose p-values are coarse; of many tasks that is the textbook's difference of 2.80 standard errors.
+`split_variance` has where differences come from.
 """
 
 import math
@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from seatrial.stats.estimates import ADDED_AT_EACH_END, gathered, student_t
-from seatrial.stats.power import ALPHA, POWER, TOLERANCE, fewest_tasks
+from seatrial.stats.sign_flips import TOLERANCE, fewest_tasks
+
+ALPHA = 0.05
+POWER = 0.8
 
 NEVER = 2.0
 """A difference that no two agents have."""

@@ -12,15 +12,16 @@ from itertools import combinations
 from typing import Literal
 
 from seatrial.stats.estimates import gathered, student_t
-from seatrial.stats.expected import NEVER, detectable, sample_of
-from seatrial.stats.power import POWER, fewest_tasks
+from seatrial.stats.expected import NEVER, POWER, detectable, sample_of
 from seatrial.stats.sign_flips import (
     ROUNDING,
     as_many_alike,
     difference_interval,
     differing_of,
     draws_of,
+    fewest_tasks,
     is_told_apart,
+    least_p_value,
     share_at_most,
     sign_flip,
 )
@@ -121,11 +122,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
         least = max(least, min(1.0, (len(p_values) - rank) * p_values[index]))
         adjusted[index] = least
     return adjusted
-
-
-def least_p_value(units: int) -> float:
-    """The smallest p-value that so many tasks, or clusters, can have: that of all of them won, or all lost."""
-    return min(1.0, 2.0 ** (1 - units))
 
 
 # Ranks. Every two agents are compared on the tasks they share, with p-values adjusted for the number of comparisons. An

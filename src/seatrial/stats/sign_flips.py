@@ -15,7 +15,6 @@ from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from seatrial.stats.estimates import Cluster, gathered
-from seatrial.stats.power import TOLERANCE, fewest_tasks
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,6 +34,9 @@ ROUNDING = 1e-12
 quite that of 0.2, 0.2 and 0.2.
 """
 
+TOLERANCE = 1e-12
+"""A p-value that is larger than a level by less than this is as large: 1 - 0.9 is a little less than 0.1."""
+
 _ALIKE = 256
 """Of so many equal differences it is faster to draw how many flip than which."""
 
@@ -42,6 +44,16 @@ _ALIKE = 256
 def is_told_apart(p_value: float, alpha: float) -> bool:
     """Whether a p-value is small enough; one that equals `alpha`, but for rounding, is."""
     return p_value <= alpha + TOLERANCE
+
+
+def fewest_tasks(alpha: float) -> int:
+    """With fewer tasks nothing is ever found: all of them won is a p-value of 2 to the power of 1 - tasks."""
+    return math.ceil(1.0 - math.log2(alpha + TOLERANCE))
+
+
+def least_p_value(units: int) -> float:
+    """The smallest p-value that so many tasks, or clusters, can have: that of all of them won, or all lost."""
+    return min(1.0, 2.0 ** (1 - units))
 
 
 def draws_of(differing: int) -> int:

@@ -7,6 +7,7 @@ from seatrial.errors import UsageError
 from seatrial.model.job import TaskLabels, TrialOptions
 from seatrial.model.record import ImportedJob
 from seatrial.report.document import Computed, ReportOptions, headline, make_document, methods
+from seatrial.stats.paired import holm
 from tests.analysis.memory_jobs import memory_job, trial
 from tests.cli.job_folders import BROKEN, make_job, record
 from tests.report.sample_reports import sample_job
@@ -25,6 +26,16 @@ def test_each_arm_is_compared_with_the_first_and_p_values_allow_for_all():
         assert each.adjusted >= each.comparison.paired.p_value
         assert each.comparison.p_value == each.adjusted
     assert document.lead is document.comparisons[0]
+
+
+def test_comparisons_and_ranks_of_a_report_are_corrected_together():
+    document = make_document([sample_job()])
+    tests = document.leaderboard.ranking.tests
+    adjusted = dict(zip(map(frozenset, tests), holm([test.p_value for test in tests.values()]), strict=True))
+    assert (len(document.comparisons), document.tested, len(tests)) == (2, 3, 3)
+    for each in document.comparisons:
+        assert each.adjusted == adjusted[frozenset((each.comparison.first.label, each.comparison.second.label))]
+    assert any("Holm for 3 comparisons, those of ranks included" in line for line in document.methods)
 
 
 def test_the_best_two_are_compared_too_where_the_baseline_is_neither():

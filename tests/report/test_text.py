@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from seatrial.analysis.summary import summarise
 from seatrial.report.text import (
+    bounds_text,
     counted,
     doubts,
     failure_line,
@@ -124,3 +125,9 @@ def test_disputes_are_told_in_words_and_come_first():
         "in 1 trial files of the agent's were hidden from the verifier or put back"
     ]
     assert doubts(summarise([entry()], {"a": 1}).total) == []
+
+
+def test_a_bound_that_is_not_0_does_not_look_like_0():
+    assert bounds_text(0.0003, 0.0512) == "0.03 to 5.1"
+    assert bounds_text(-0.1, -0.00002) == "-10.0 to -0.002"
+    assert bounds_text(0.0, 1.0) == "0.0 to 100.0"

@@ -24,10 +24,10 @@ EXACT_UP_TO = 20
 """A million ways to flip this many signs are counted; of more, some are drawn."""
 
 RESAMPLES = 100_000
-MANY_RESAMPLES = 10_000
-"""For more than `MANY` differences, so that 100,000 take less than a second."""
+MANY_RESAMPLES = 20_000
+"""For more than `MANY` differences, since a leaderboard of 20 agents has 190 pairs."""
 
-MANY = 10_000
+MANY = 1_000
 
 ROUNDING = 1e-12
 """No two rewards differ by so little, and their means only since floats are rounded: that of 0.1, 0.2 and 0.3 is not
@@ -157,9 +157,9 @@ def _inverted(differing: Sequence[Cluster], ties: Sequence[Cluster], alpha: floa
         chosen = _enumerated(values)
     else:
         chosen, rng = _subsets(values[: len(differing)], seed)
-        chosen = np.tile(chosen, max(1, RESAMPLES // len(chosen)))
+        if len(differing) <= EXACT_UP_TO:
+            chosen = np.tile(chosen, max(1, RESAMPLES // len(chosen)))  # each with ties of its own
         chosen = chosen + _drawn(values[len(differing) :], rng, len(chosen))
-        chosen[0] = 0.0  # the signs that were seen
     every = sum(values)
     rounding = ROUNDING * math.fsum(abs(total) for total, _ in differing)
     with np.errstate(divide="ignore", invalid="ignore"):

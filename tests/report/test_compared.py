@@ -116,7 +116,12 @@ def test_the_same_comparison_has_the_same_bytes():
 def test_the_test_is_named():
     found = compared({task: [0.0] for task in TEN}, {task: [1.0] for task in TEN})
     assert how_tested(found) == (
-        "sign-flip test, exact; McNemar's exact test, for one trial each that passed or not: p = 0.002"
+        "sign-flip test, exact; this is McNemar's exact test, for one trial each that passed or not: p = 0.002"
+    )
+    many = {f"t{index}": [0.0] for index in range(60)}
+    assert how_tested(compared(many, {task: [1.0] for task in many})) == (
+        "sign-flip test, by random signs; they estimate McNemar's exact test, for one trial each that passed or not: "
+        "p < 0.001"
     )
     assert how_tested(compared({"a": [0.5]}, {"a": [0.5]})) == "sign-flip test over 1 task, exact"
     assert (

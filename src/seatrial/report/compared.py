@@ -81,7 +81,8 @@ def how_tested(comparison: Comparison) -> str | None:
         return f"sign-flip test by families of tasks ({comparison.family_count:,}), {how}"
     if (value := comparison.mcnemar_p) is None:
         return f"sign-flip test over {counted(comparison.paired.tasks, 'task')}, {how}"
-    return f"sign-flip test, {how}; McNemar's exact test, for one trial each that passed or not: {p_text(value)}"
+    same = "this is" if comparison.paired.test == "exact" else "they estimate"
+    return f"sign-flip test, {how}; {same} McNemar's exact test, for one trial each that passed or not: {p_text(value)}"
 
 
 def gate_answer(comparison: Comparison, gate: GateResult) -> str:

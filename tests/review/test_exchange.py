@@ -13,7 +13,7 @@ from seatrial.errors import JobError, UsageError
 from seatrial.model.review import Retraction, ReviewContext, ReviewEntry, Sampling
 from seatrial.review.exchange import FORMATS, Read, format_of, merge_reviews, sort_out
 from seatrial.store.job_store import JobStore
-from seatrial.store.reviews import ignore_damage
+from seatrial.store.journal import ignore_damage
 from tests.model.samples import DIGEST
 from tests.model.strategies import annotations, names, times
 from tests.review.journals import reviewed_job, said, taken_back

@@ -36,8 +36,8 @@ from seatrial.model.record import TrialRecord
 from seatrial.model.review import ReviewEntry, first_words, last_words, not_taken_back
 from seatrial.store.index import TrialEntry
 from seatrial.store.job_store import JobStore
+from seatrial.store.journal import with_annotations
 from seatrial.store.records import Uncounted
-from seatrial.store.reviews import with_annotations
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -103,7 +103,7 @@ class ClaimedAgreement(StrictModel):
 
 
 class ConfidenceMetadata(StrictModel):
-    """How sure one may be of a reward: reviewers' agreement, an interval, repeated verification.
+    """How sure one may be of a reward: reviewers' agreement, an interval, repeated verification, judges' agreement.
 
     All of it is about this trial. How far reviewers of a whole job agree is a figure of the job.
     """
@@ -119,6 +119,15 @@ class ConfidenceMetadata(StrictModel):
     verifier_reward_sd: NonNegative | None = None
     claimed: ClaimedAgreement | None = None
     """What the verifier says of annotators, where reviewers have judged the trial and the first fields are theirs."""
+
+    judges: tuple[str, ...] | None = None
+    """The models that assessed the trial."""
+
+    judge_agreement: Fraction01 | None = None
+    """How often they agree on average, without regard to chance."""
+
+    judge_unscored: NonNegativeInt | None = None
+    """How many questions have no usable answer, where there are any."""
 
     @model_validator(mode="after")
     def _interval_is_ordered(self) -> Self:

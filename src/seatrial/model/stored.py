@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel
 
+from seatrial.model.assessment import Assessment
 from seatrial.model.check import CheckReport, TaskCheck
 from seatrial.model.evaluation import Annotation, ConfidenceMetadata, ErrorTag, EvaluationResult, ValidityCheck
 from seatrial.model.job import JobFile, JobSpec
@@ -17,6 +18,7 @@ STORED_TYPES: Mapping[str, type[BaseModel]] = {
     kind.__name__: kind
     for kind in (
         Annotation,
+        Assessment,
         BrokenTask,
         CheckReport,
         ConfidenceMetadata,

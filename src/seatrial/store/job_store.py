@@ -6,6 +6,7 @@
     revisions/<trial id>.<n>/  the same trial judged again: record.json beside what the verifier left that time
     damaged/<trial id>.<n> what was in the place of a record and did not count, since the trial was run again
     annotations.jsonl      what reviewers said
+    assessments.jsonl      what judges answered
     index.jsonl            a cache of the records
     .drafts/  .lock        trials being written; who is at work
 
@@ -27,6 +28,7 @@ from typing import Annotated, NamedTuple
 from pydantic import Field, ValidationError
 
 from seatrial.errors import JobError, StoreError
+from seatrial.model.assessment import Assessment
 from seatrial.model.base import Sha256, StrictModel, Timestamp, to_json
 from seatrial.model.evaluation import Annotation
 from seatrial.model.job import JOB_SCHEMA_VERSION, JobFile
@@ -35,6 +37,14 @@ from seatrial.model.review import ReviewEntry, new_entry_id, not_taken_back
 from seatrial.store.drafts import LAST_REVISION, REVISIONS, Draft, revision_name
 from seatrial.store.files import JOB, locked, remove_tree, replace_file, storing
 from seatrial.store.index import INDEX, Index, TrialEntry
+from seatrial.store.journal import (
+    ANNOTATIONS,
+    ASSESSMENTS,
+    annotation_journal,
+    assessment_journal,
+    ignore_damage,
+    with_annotations,
+)
 from seatrial.store.records import (
     DAMAGED,
     Census,
@@ -46,7 +56,6 @@ from seatrial.store.records import (
     newer_version,
     refuse_result,
 )
-from seatrial.store.reviews import ANNOTATIONS, AnnotationJournal, ignore_damage, with_annotations
 from seatrial.store.seal import SEAL, add_seal, has_seal
 from seatrial.untrusted.files import read_file
 from seatrial.untrusted.json import first_fault
@@ -68,7 +77,8 @@ class JobStore:
         self.path = path
         self.file = file
         self._content = content
-        self._journal = AnnotationJournal(path)
+        self._journal = annotation_journal(path)
+        self._assessments = assessment_journal(path)
         self._records: Records | None = None
         self._counted: set[str] | None = None  # while the lock is held, and nobody else adds to it
 
@@ -231,6 +241,18 @@ class JobStore:
         """What reviewers said of one trial so far, in order. Raises JobError when there is no such trial."""
         self.trial_folder(trial_id)
         return _annotations(self._journal.read(damaged).get(trial_id, ()))
+
+    def add_assessment(self, assessment: Assessment) -> None:
+        """Add what judges answered about a trial; it is on the disk on return, and changes no reward.
+
+        Needs no lock. Raises JobError with similar ids when there is no such trial.
+        """
+        self.trial_folder(assessment.trial_id)
+        self._assessments.append(assessment)
+
+    def assessments(self, damaged: Callable[[str], None] = ignore_damage) -> dict[str, list[Assessment]]:
+        """What judges answered, by the ids of trials, in order. `damaged` is told of lines that cannot be read."""
+        return {trial_id: [*found] for trial_id, found in self._assessments.read(damaged).items()}
 
     def revisions(self, trial_id: str) -> list[StoredRevision]:
         """Every record of a trial that counts, the first one first. Raises as `record` does."""
@@ -493,7 +515,8 @@ def end_regrade(job: Path) -> None:
 
 # Which files make up a job, so that nothing else is written over them.
 
-_FILES = (JOB, SEAL, INDEX, "index.checkpoint", ANNOTATIONS, REGRADE, ".lock")  # the checkpoint: of older versions
+_OF_OLDER_VERSIONS = "index.checkpoint"
+_FILES = (JOB, SEAL, INDEX, _OF_OLDER_VERSIONS, ANNOTATIONS, ASSESSMENTS, REGRADE, ".lock")
 _PARTS = frozenset({*_FILES, REVISIONS, "trials", "tries", ".drafts", "contents", DAMAGED})
 
 

@@ -18,12 +18,12 @@ from seatrial.analysis.figures import OUTCOMES, Figures
 from seatrial.analysis.loaded import LoadedJob, load_job, read_reviews_again
 from seatrial.errors import JobError, SeatrialError
 from seatrial.model.outcome import Outcome
-from seatrial.model.review import not_taken_back
+from seatrial.model.review import ReviewEntry, not_taken_back
 from seatrial.store.drafts import REVISIONS
 from seatrial.store.files import JOB, holder_of
 from seatrial.store.index import INDEX
+from seatrial.store.journal import ANNOTATIONS, Journal, annotation_journal
 from seatrial.store.records import collector_paused
-from seatrial.store.reviews import ANNOTATIONS, AnnotationJournal
 from seatrial.view.job_folders import job_folders
 
 # Cards: the little that a list of jobs shows of each, small enough to keep of all of them.
@@ -114,7 +114,7 @@ class Library:
         self._most, self._clock = most_trials, clock
         self._kept: dict[Path, _Kept] = {}
         self._guard = threading.Lock()
-        self._journals: dict[Path, AnnotationJournal] = {}
+        self._journals: dict[Path, Journal[ReviewEntry]] = {}
         self._found: dict[str, Path] = {}
 
     def find(self) -> dict[str, Path]:
@@ -184,7 +184,7 @@ class Library:
         """How many trials of a job have a verdict that stands, and how many reviewers gave them."""
         folder = self.folder(key)
         with self._guard:
-            journal = self._journals.setdefault(folder, AnnotationJournal(folder))
+            journal = self._journals.setdefault(folder, annotation_journal(folder))
         said = (not_taken_back(entries) for entries in journal.read().values())
         reviewers = [{each.reviewer_id for each in standing} for standing in said if standing]
         return len(reviewers), len(set().union(*reviewers))

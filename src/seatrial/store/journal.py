@@ -1,7 +1,8 @@
-"""The journal of what reviewers said: lines that are only ever added, by any number of writers at once.
+"""Journals beside the records: lines that are only ever added, by any number of writers at once.
 
-Who reads it again reads only what was added since; who finds it otherwise than longer reads all of it. A line that is
-there twice, as after two merges at once, counts once.
+What reviewers say is in one, what judges answer in another. A reader that comes again reads only what was added since;
+where the file is otherwise than longer, it reads all of it. A line that is there twice, as after two merges at once,
+counts once.
 """
 
 import fcntl
@@ -9,9 +10,11 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from pydantic import ValidationError
 
+from seatrial.model.assessment import Assessment
 from seatrial.model.evaluation import Annotation
 from seatrial.model.record import TrialRecord
 from seatrial.model.review import ReviewEntry
@@ -23,7 +26,11 @@ _TAIL = 64
 """So many bytes at the end of what was read are compared: another journal may have been copied over this one."""
 
 ANNOTATIONS = "annotations.jsonl"
-Said = Mapping[str, Sequence[ReviewEntry]]
+ASSESSMENTS = "assessments.jsonl"
+
+
+E = TypeVar("E", ReviewEntry, Assessment)
+Said = Mapping[str, Sequence[E]]
 """Every entry by the id of its trial, in the order of the journal."""
 
 
@@ -31,15 +38,16 @@ def ignore_damage(_: str) -> None:
     """For those who read what is sound and have nobody to tell of the rest."""
 
 
-class AnnotationJournal:
-    """The journal of one job."""
+class Journal(Generic[E]):
+    """A journal of one job, whose lines are of one type."""
 
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / ANNOTATIONS
+    def __init__(self, path: Path, kind: type[E]) -> None:
+        self._path = path
+        self._kind: type[E] = kind
         self._reading = threading.Lock()  # two threads that catch up at once would take every line twice
         self._begin()
 
-    def append(self, *entries: ReviewEntry) -> None:
+    def append(self, *entries: E) -> None:
         """Add entries; they are on the disk on return. Raises StoreError."""
         line = b"".join(entry.model_dump_json(exclude_defaults=True).encode() + b"\n" for entry in entries)
         with storing(self._path):
@@ -51,7 +59,7 @@ class AnnotationJournal:
             finally:
                 os.close(file)
 
-    def read(self, damaged: Callable[[str], None] = ignore_damage) -> Said:
+    def read(self, damaged: Callable[[str], None] = ignore_damage) -> Said[E]:
         """What was said so far. Each line that is damaged is told and passed over. Raises StoreError."""
         with self._reading, storing(self._path):
             self._catch_up()
@@ -67,7 +75,7 @@ class AnnotationJournal:
         self._torn = False
         self._tail = b""
         self._seen: set[tuple[str, str]] = set()
-        self._said: dict[str, list[ReviewEntry]] = {}
+        self._said: dict[str, list[E]] = {}
         self._complaints: list[str] = []
 
     def _catch_up(self) -> None:
@@ -98,7 +106,7 @@ class AnnotationJournal:
             if not line:
                 continue
             try:
-                read = ReviewEntry.model_validate_json(line)
+                read = self._kind.model_validate_json(line)
             except ValidationError as error:
                 reason = error.errors()[0]["msg"]
                 self._complaints.append(f"{self._path}, line {self._read_lines}: is damaged and left out ({reason})")
@@ -106,6 +114,16 @@ class AnnotationJournal:
             if (read.trial_id, read.key) not in self._seen:
                 self._seen.add((read.trial_id, read.key))
                 self._said.setdefault(read.trial_id, []).append(read)
+
+
+def annotation_journal(folder: Path) -> Journal[ReviewEntry]:
+    """What reviewers said of the trials of a job."""
+    return Journal(folder / ANNOTATIONS, ReviewEntry)
+
+
+def assessment_journal(folder: Path) -> Journal[Assessment]:
+    """What judges answered about the trials of a job."""
+    return Journal(folder / ASSESSMENTS, Assessment)
 
 
 def with_annotations(record: TrialRecord, said: Sequence[Annotation]) -> TrialRecord:

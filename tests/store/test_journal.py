@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from seatrial.errors import JobError, StoreError
 from seatrial.model.evaluation import Annotation, Judgment
 from seatrial.model.record import Failure
-from seatrial.store import reviews
+from seatrial.store import journal
 from seatrial.store.job_store import JobStore
-from seatrial.store.reviews import AnnotationJournal
+from seatrial.store.journal import annotation_journal
 from tests.jobs.samples import NOON, record
 
 TRIAL = "add.noop.1"
@@ -102,19 +102,19 @@ def test_a_trial_that_was_never_judged_has_them_too(judged):
 def test_only_what_was_added_is_read_again(judged, monkeypatch):
     other = JobStore.open(judged.path)
     starts: list[int] = []
-    whole = reviews._read_from
+    whole = journal._read_from
 
     def watched(path, start):
         starts.append(start)
         return whole(path, start)
 
-    monkeypatch.setattr(reviews, "_read_from", watched)
+    monkeypatch.setattr(journal, "_read_from", watched)
     for number in range(3):
         other.annotate(TRIAL, verdict(f"r{number}", second=number))
         assert [each.reviewer_id for each in judged.annotations_of(TRIAL)] == [f"r{n}" for n in range(number + 1)]
         assert judged.record(TRIAL).evaluation == judged.record(TRIAL).evaluation
     size = (judged.path / "annotations.jsonl").stat().st_size
-    assert starts == [0, size // 3 - reviews._TAIL, 2 * (size // 3) - reviews._TAIL]
+    assert starts == [0, size // 3 - journal._TAIL, 2 * (size // 3) - journal._TAIL]
 
 
 def test_a_journal_that_was_cut_replaced_or_removed_is_read_anew(judged):
@@ -164,7 +164,7 @@ def test_a_line_that_is_there_twice_is_one_line(judged):
 
 def test_nobody_is_told_to_remove_a_journal_that_is_too_large(judged, monkeypatch):
     judged.annotate(TRIAL, verdict())
-    monkeypatch.setattr(reviews, "_MAX_BYTES", 10)
+    monkeypatch.setattr(journal, "_MAX_BYTES", 10)
     with pytest.raises(StoreError, match="move it elsewhere"):
         judged.annotations()
 
@@ -179,12 +179,12 @@ def test_a_journal_that_is_a_link_is_refused(judged, tmp_path):
 @given(st.lists(st.one_of(st.binary(max_size=40), st.just(b"\n"), st.just(LINE), st.just(LINE[:50])), max_size=12))
 def test_read_bit_by_bit_it_says_what_it_says_as_a_whole(pieces):
     with tempfile.TemporaryDirectory() as name:
-        reader, path = AnnotationJournal(Path(name)), Path(name) / "annotations.jsonl"
+        reader, path = annotation_journal(Path(name)), Path(name) / "annotations.jsonl"
         for piece in pieces:
             with path.open("ab") as file:
                 file.write(piece)
             reader.read()
         told: list[str] = []
         again: list[str] = []
-        assert reader.read(told.append) == AnnotationJournal(Path(name)).read(again.append)
+        assert reader.read(told.append) == annotation_journal(Path(name)).read(again.append)
         assert told == again

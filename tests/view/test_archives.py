@@ -7,7 +7,7 @@ import time
 import pytest
 
 from seatrial.untrusted.files import BoundedContent
-from seatrial.view.archives import CheckedEntry
+from seatrial.untrusted.tar import CheckedEntry
 from seatrial.view.show import show_file
 
 SOON = 2.0  # seconds: without a check, each of these takes ten times as long at least

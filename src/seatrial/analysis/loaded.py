@@ -16,11 +16,13 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+from seatrial.analysis.assessed import assessed_record, with_judge_tags
 from seatrial.analysis.figures import Figures, Trials, as_counted
 from seatrial.analysis.summary import JobSummary, by_agent, planned_trials, summary_of
 from seatrial.analysis.tables import Table, html_table, interval, money
 from seatrial.errors import JobError, UsageError
 from seatrial.jobs.plan import plan_trials
+from seatrial.model.assessment import Assessment
 from seatrial.model.evaluation import (
     Annotation,
     ClaimedAgreement,
@@ -313,7 +315,7 @@ class LoadedJob:
     """A job and its finished trials, as they were when it was read.
 
     A trial of a task whose verifier is broken has the outcome `verifier_error`, whatever that verifier said of it.
-    What reviewers said went wrong is among the tags of trials.
+    What reviewers and judges say went wrong is among the tags of trials.
     """
 
     store: JobStore
@@ -330,7 +332,7 @@ class LoadedJob:
     planned_tasks: Mapping[str, Mapping[str, int]] | None = None
     """The same, of each agent and task."""
     untagged: tuple[TrialEntry, ...] = ()
-    """All trials without the tags of reviewers."""
+    """All trials without the tags of reviewers and judges."""
 
     @property
     def file(self) -> JobFile:
@@ -410,13 +412,19 @@ class LoadedJob:
         """The whole journal of reviews: how each verdict came about, also of those that were taken back."""
         return self.store.reviews()
 
+    @cached_property
+    def assessments(self) -> dict[str, list[Assessment]]:
+        """What judges answered about its trials, by their ids."""
+        return self.store.assessments()
+
     def record(self, trial_id: str) -> TrialRecord:
-        """Everything about one trial, with what reviewers said of it: verdicts, tags, and how far they agree.
+        """Everything about one trial, with what reviewers and judges say of it: tags, and how far they agree.
 
         Raises JobError when there is no such trial.
         """
         record = self.store.revisions(trial_id)[-1].record
-        return reviewed_record(record, self.reviews.get(trial_id, ()))
+        reviewed = reviewed_record(record, self.reviews.get(trial_id, ()))
+        return assessed_record(reviewed, self.assessments.get(trial_id, ()))
 
     def to_pandas(self) -> "pd.DataFrame":
         """A DataFrame with a row for each trial; docs/python.md names its columns. Raises UsageError without pandas."""
@@ -470,7 +478,7 @@ def load_job(folder: str | Path) -> LoadedJob:
     store = JobStore.open(Path(folder))
     census = store.census()
     trials = tuple(as_counted(census.entries))
-    tagged = _with_human_tags(trials, store.reviews())
+    tagged = _with_tags_beside(trials, store)
     return LoadedJob(store, tagged, tuple(census.uncounted), finished=len(trials), untagged=trials)
 
 
@@ -487,8 +495,8 @@ def load_jobs(folders: Sequence[Path], wanted: Filter = EVERY_TRIAL) -> list[Loa
 
 
 def read_reviews_again(job: LoadedJob) -> LoadedJob:
-    """The whole job with what reviewers have said by now; its trials are not read again."""
-    return replace(job, trials=_with_human_tags(job.untagged, job.store.reviews()))
+    """The whole job with what reviewers and judges have said by now; its trials are not read again."""
+    return replace(job, trials=_with_tags_beside(job.untagged, job.store))
 
 
 def filter_job(job: LoadedJob, wanted: Filter) -> LoadedJob:
@@ -527,6 +535,13 @@ def planned_entries(file: JobFile, agents: Sequence[AgentOptions]) -> Iterator[T
 
 def _agents(file: JobFile) -> list[str]:
     return [agent.title for agent in file.spec.agents]
+
+
+def _with_tags_beside(trials: tuple[TrialEntry, ...], store: JobStore) -> tuple[TrialEntry, ...]:
+    """Trials with the tags that the journals beside their records have."""
+    tagged = _with_human_tags(trials, store.reviews())
+    assessments = store.assessments()
+    return with_judge_tags(tagged, assessments) if assessments else tagged
 
 
 def _with_human_tags(trials: tuple[TrialEntry, ...], reviews: Reviews) -> tuple[TrialEntry, ...]:

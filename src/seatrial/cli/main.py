@@ -33,6 +33,7 @@ COMMANDS = {
     "images": "Pull, load, build, list and prune the images that sandboxes are made from.",
     "import": "Import results of verifiers or Harbor as a job.",
     "init": "Make a new task that works, to change into one of your own.",
+    "judge": "Have language models answer the questions of a rubric about trials.",
     "leaderboard": "Rank the agents of jobs, each with the ranks it may have.",
     "lint": "Check tasks for mistakes; exit 1 when there are errors.",
     "power": "Say how many tasks or attempts it takes to see a difference.",
@@ -52,7 +53,7 @@ COMMANDS = {
 _GROUPS = {
     "Running": ("run", "resume", "eval", "env", "gc"),
     "Results": ("view", "show", "leaderboard", "compare", "power", "report", "regrade", "calls", "export", "import"),
-    "Review": ("annotate", "annotations", "agree"),
+    "Review": ("judge", "annotate", "annotations", "agree"),
     "Tasks": ("init", "tasks", "lint", "verify", "check", "score"),
     "This machine": ("doctor", "agents", "images", "gateway", "schema"),
 }

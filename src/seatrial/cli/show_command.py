@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import click
 
 from seatrial.analysis.arms import Arm, arms_of
+from seatrial.analysis.assessed import assessed_record
 from seatrial.analysis.failures import Taxonomy, taxonomy_of
 from seatrial.analysis.figures import Figures, figures_of
 from seatrial.analysis.figures_json import arms_json, groups_json, heat_json
@@ -42,6 +43,7 @@ from seatrial.cli.program import command_line
 from seatrial.cli.screen import paint, screen_width, show_line, show_table, show_warning
 from seatrial.cli.trial_view import show_trial
 from seatrial.errors import JobError, UsageError
+from seatrial.model.assessment import Assessment
 from seatrial.model.evaluation import Annotation
 from seatrial.model.outcome import PASS_THRESHOLD, format_reward
 from seatrial.model.record import TrialRecord
@@ -188,11 +190,13 @@ def _show_evaluations(folders: list[Path], *, as_json: bool) -> None:
 def _show_trial(named: _NamedJobs, *, as_json: bool) -> None:
     store, trial_id = _open_with_trial(named, lambda store, word: find_trial(store, word).trial_id)
     revisions, said = store.revisions(trial_id), store.annotations_of(trial_id, show_warning)
-    record = reviewed_record(revisions[-1].record, store.reviews().get(trial_id, ()))
+    assessments = store.assessments(show_warning).get(trial_id, [])
+    reviewed = reviewed_record(revisions[-1].record, store.reviews().get(trial_id, ()))
+    record = assessed_record(reviewed, assessments)
     if as_json:
-        _show_trial_json(record, [each.record for each in revisions], said)
+        _show_trial_json(record, [each.record for each in revisions], said, assessments)
         return
-    show_trial(record, revisions, said, store.file.seatrial_version)
+    show_trial(record, revisions, said, assessments, store.file.seatrial_version)
 
 
 def _document(shown: _JobsShown) -> dict[str, Any]:
@@ -270,16 +274,24 @@ def _looks_like_folder(word: str) -> bool:
         return False
 
 
-def _show_trial_json(record: TrialRecord, records: Sequence[TrialRecord], said: Sequence[Annotation]) -> None:
+def _show_trial_json(
+    record: TrialRecord,
+    records: Sequence[TrialRecord],
+    said: Sequence[Annotation],
+    assessments: Sequence[Assessment],
+) -> None:
     """The record that counts, with what reviewers said in its evaluation; beside it where there is no evaluation.
 
-    Where the trial was judged again, `revisions` has all records as they were stored, the first one first.
+    Where the trial was judged again, `revisions` has all records as they were stored, the first one first. Where judges
+    were asked, `assessments` has all of their answers.
     """
     document = record.model_dump(mode="json")
     if said and record.evaluation is None:
         document["annotations"] = [each.model_dump(mode="json") for each in said]
     if len(records) > 1:
         document["revisions"] = [record.model_dump(mode="json") for record in records]
+    if assessments:
+        document["assessments"] = [each.model_dump(mode="json") for each in assessments]
     click.echo(json.dumps(document, indent=2))
 
 

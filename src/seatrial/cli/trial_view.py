@@ -10,9 +10,11 @@ from pydantic import ValidationError
 from seatrial.analysis.tables import Table
 from seatrial.cli.screen import paint, paint_outcome, show_table
 from seatrial.errors import StoreError
+from seatrial.model.assessment import Assessment
 from seatrial.model.evaluation import Annotation
 from seatrial.model.record import CHANGES, FileChanges, TrialRecord
 from seatrial.report import trial as told
+from seatrial.report.assessments import assessment_facts, questions_table
 from seatrial.report.text import harmless
 from seatrial.report.trial import revisions_table
 from seatrial.store.job_store import StoredRevision
@@ -26,11 +28,15 @@ _MOST_BYTES = 2**30
 
 
 def show_trial(
-    record: TrialRecord, revisions: Sequence[StoredRevision], annotations: Sequence[Annotation], version: str
+    record: TrialRecord,
+    revisions: Sequence[StoredRevision],
+    annotations: Sequence[Annotation],
+    assessments: Sequence[Assessment],
+    version: str,
 ) -> None:
     """Everything worth knowing about a trial, the most important first.
 
-    `record` is the newest of its revisions, with what reviewers say. `version` is that of the Seatrial that made the
+    `record` is the newest of its revisions, with what reviewers and judges say. `version` is that of the Seatrial that made the
     job.
     """
     folder, latest = revisions[0].folder, revisions[-1].folder
@@ -47,6 +53,8 @@ def show_trial(
     _facts(told.machine(record))
     _table("steps", told.steps_table(record))
     _table("phases", told.phases_table(record))
+    _facts(assessment_facts(assessments, record.revision))
+    _table("assessed questions", questions_table(assessments, record.revision))
     show_annotations(annotations)
     for name in AGENT_LOGS:
         _show_tail(name, read_tail(folder / name, folder))

@@ -22,7 +22,7 @@ from seatrial.model.review import ReviewEntry, not_taken_back
 from seatrial.store.drafts import REVISIONS
 from seatrial.store.files import JOB, holder_of
 from seatrial.store.index import INDEX
-from seatrial.store.journal import ANNOTATIONS, Journal, annotation_journal
+from seatrial.store.journal import ANNOTATIONS, ASSESSMENTS, Journal, annotation_journal
 from seatrial.store.records import collector_paused
 from seatrial.view.job_folders import job_folders
 
@@ -197,7 +197,7 @@ class Library:
             return kept
 
     def _up_to_date(self, kept: _Kept) -> LoadedJob:
-        stamp, said = _stamp(kept.folder), _status(kept.folder / ANNOTATIONS)
+        stamp, said = _stamp(kept.folder), _journals(kept.folder)
         job = kept.job  # which others may let go of at any moment, to make room
         if job is None or (kept.stamp != stamp and not self._will_do(kept)):
             kept.began = self._clock()
@@ -225,6 +225,11 @@ class Library:
                 if each is not newest:
                     size -= each.size
                     each.job, each.made = None, {}
+
+
+def _journals(folder: Path) -> tuple[_Status, ...]:
+    """What changes when reviewers or judges say more."""
+    return tuple(_status(folder / name) for name in (ANNOTATIONS, ASSESSMENTS))
 
 
 def _stamp(folder: Path) -> tuple[_Status, ...]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
+from seatrial.analysis.assessed import assessed_record
 from seatrial.analysis.loaded import LoadedJob, reviewed_record
 from seatrial.errors import JobError, StoreError
 from seatrial.model.job import LockedTask
@@ -170,6 +171,8 @@ def open_trial(key: str, job: LoadedJob, trial_id: str) -> OpenedTrial:
         return OpenedTrial(key, job, trial_id, folder, (), reviews, str(error))
     if reviews:
         revisions[-1] = revisions[-1]._replace(record=reviewed_record(revisions[-1].record, reviews))
+    if assessments := job.assessments.get(trial_id):
+        revisions[-1] = revisions[-1]._replace(record=assessed_record(revisions[-1].record, assessments))
     return OpenedTrial(key, job, trial_id, folder, tuple(revisions), reviews)
 
 

@@ -4,11 +4,10 @@ Pages name a file by its path in the trial's own folder, or below `@try.N/` or `
 matter of `show`.
 """
 
-import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Literal
@@ -17,18 +16,15 @@ from markupsafe import Markup
 from pydantic import ValidationError
 
 from seatrial.errors import JobError, SeatrialError, StoreError
-from seatrial.model.job import LockedTask
+from seatrial.jobs.end_states import LeftFile, find_original, has_end_state, read_end_state
 from seatrial.model.loaded_task import Task
 from seatrial.model.record import CHANGES, FileChanges, TrialRecord
 from seatrial.report.text import counted
 from seatrial.tasks.instruction import strip_canary
-from seatrial.tasks.layout import digest_folder, walk
-from seatrial.tasks.load import load_task
-from seatrial.tasks.toml import TASK_TOML
+from seatrial.tasks.locked import task_trouble, unchanged_task
 from seatrial.trial.snapshot import ARCHIVE
 from seatrial.untrusted.files import BoundedContent, bounded, read_bounded
 from seatrial.view.differences import show_difference
-from seatrial.view.end_state import LeftFile, find_original, has_end_state, read_end_state
 from seatrial.view.opened import FileNode, FolderNode, OpenedTrial, round_folder, tree_of
 from seatrial.view.show import ShownFile, show_file
 
@@ -100,24 +96,7 @@ def _file(folder: Path, begin: str, path: str, own: str) -> LogFile:
     return LogFile(name, begin + path, content.size, show_file(name, content) if content.size else None)
 
 
-# The task's own folder. A job may be a stranger's and name any folder, so that it must hold exactly what the job says
-# before any of it is shown.
-
-_Stamp = tuple[tuple[str, int, int], ...]
-
-
-def task_trouble(task: LockedTask) -> str:
-    """Why a task's folder cannot be taken for what it was; empty if it is unchanged."""
-    root = Path(task.root)
-    if not task.root:
-        return "The job was imported, and its task did not come with it."
-    if not root.is_absolute() or not (root / TASK_TOML).is_file():
-        return f"The task is no longer at {task.root}."
-    try:
-        unchanged = _digest(task.root, _stamp(task.root)) == task.digest
-    except (OSError, SeatrialError) as error:
-        return f"The task at {task.root} cannot be read: {error}"
-    return "" if unchanged else f"The task at {task.root} has changed since the job began."
+# The task's own folder.
 
 
 def declared_outputs(trial: OpenedTrial) -> frozenset[str]:
@@ -139,31 +118,6 @@ def staged_original(task: Task, path: str) -> BoundedContent | None:
         except SeatrialError:
             continue
     return None
-
-
-def unchanged_task(task: LockedTask | None) -> Task | None:
-    """The task, if its folder is still what it was when the job began."""
-    return None if task is None or task_trouble(task) else _loaded(task.root, task.digest)
-
-
-@lru_cache(maxsize=64)
-def _loaded(root: str, _digest: str) -> Task | None:
-    try:
-        return load_task(root)
-    except SeatrialError:
-        return None
-
-
-@lru_cache(maxsize=64)
-def _digest(root: str, _: _Stamp) -> str:
-    return digest_folder(Path(root))
-
-
-def _stamp(root: str) -> _Stamp:
-    """What changes when a task's folder does, at a fraction of what a digest costs."""
-    regular, links = walk(root)[:2]
-    found = ((path, os.lstat(f"{root}/{path}")) for path in sorted({*regular, *links}))
-    return tuple((path, status.st_size, status.st_mtime_ns) for path, status in found)
 
 
 # Changed files as the agent left them, beside what they were before where that is known.

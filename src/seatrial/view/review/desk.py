@@ -11,18 +11,18 @@ from pydantic import ValidationError
 from seatrial.analysis.loaded import LoadedJob, Reviews
 from seatrial.check.golden import PASS, find_golden
 from seatrial.errors import JobError, SeatrialError, StoreError
+from seatrial.jobs.end_states import read_end_state
 from seatrial.model.loaded_task import Task
 from seatrial.model.record import CHANGES, FileChanges, TrialRecord
 from seatrial.model.review import ReviewEntry
 from seatrial.review.blind import BlindFile, BlindItem, changed_files, desk_key, item_key
 from seatrial.store.index import TrialEntry
 from seatrial.store.job_store import read_job_file
+from seatrial.tasks.locked import unchanged_task
 from seatrial.trial.rounds import Round, rounds_of
 from seatrial.untrusted.files import BoundedContent, read_bounded
 from seatrial.verify.artifacts import MANIFEST, ArtifactManifest
-from seatrial.view.end_state import read_end_state
 from seatrial.view.library import Library
-from seatrial.view.trial_files import unchanged_task
 
 
 class NotOnDeskError(JobError):

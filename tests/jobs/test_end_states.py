@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seatrial.errors import StoreError
+from seatrial.jobs import end_states
+from seatrial.jobs.end_states import find_original, has_end_state, read_end_state
 from seatrial.model.record import SandboxRef
 from seatrial.sandbox.layers import gone_mark
 from seatrial.trial.snapshot import ARCHIVE, FOLDER, LARGE, SnapshotBudget, keep_apart
-from seatrial.view import end_state
-from seatrial.view.end_state import find_original, has_end_state, read_end_state
 
 PLACE = Path("trials/t.1")
 LARGE_CONTENT = b"0123456789abcdef" * (LARGE // 8)
@@ -62,8 +62,8 @@ def test_files_are_read_by_their_paths(job):
     assert (small.head, small.whole) == (b"small one", True)
     assert large
     assert (large.head, large.size, large.whole) == (LARGE_CONTENT[:1_000], len(LARGE_CONTENT), False)
-    assert found["/workspace/link"] == end_state.LeftFile(None, "a link to /etc/passwd")
-    assert found["/workspace/gone"] == end_state.LeftFile(None, "removed")
+    assert found["/workspace/link"] == end_states.LeftFile(None, "a link to /etc/passwd")
+    assert found["/workspace/gone"] == end_states.LeftFile(None, "removed")
 
 
 def test_the_end_state_of_another_folder_is_not_followed(job):
@@ -76,11 +76,11 @@ def test_the_end_state_of_another_folder_is_not_followed(job):
 
 
 def test_an_archive_is_read_only_so_far(job, monkeypatch):
-    monkeypatch.setattr(end_state, "_MAX_READ", 20_000)
+    monkeypatch.setattr(end_states, "_MAX_READ", 20_000)
     keep(job, archive_of(many=b"\0" * 100_000, wanted=b"x"))
     with pytest.raises(StoreError, match="more than 20,000 bytes are in it"):
         read_end_state(job, PLACE, ["/workspace/wanted"])
-    monkeypatch.setattr(end_state, "_MAX_ENTRIES", 1)
+    monkeypatch.setattr(end_states, "_MAX_ENTRIES", 1)
     keep(job, archive_of(first=b"y", wanted=b"x"))
     left = read_end_state(job, PLACE, ["/workspace/first", "/workspace/wanted"])
     assert left["/workspace/first"].content is not None

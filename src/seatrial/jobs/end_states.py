@@ -8,7 +8,7 @@ import io
 import os
 import stat
 import tarfile
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -26,7 +26,7 @@ from seatrial.model.record import SandboxRef
 from seatrial.sandbox.layers import find_in_layers, is_gone_mark
 from seatrial.trial.snapshot import ARCHIVE, FOLDER, content_of
 from seatrial.untrusted.files import BoundedContent, open_below, read_bounded
-from seatrial.view.archives import CheckedEntry
+from seatrial.untrusted.tar import CheckedEntry
 
 _MAX_READ, _MAX_ENTRIES, _MAX_WINDOW = 2**28, 15_000, 2**27
 _BROKEN = (ContentError, OSError, EOFError, ValueError, tarfile.TarError, zstandard.ZstdError)
@@ -53,23 +53,49 @@ def read_end_state(job: Path, place: Path, wanted: Collection[str], limit: int =
     """
     names = {path.strip("/"): path for path in wanted}
     found: dict[str, LeftFile] = {}
-    try:
-        with _opened(job, place) as archive:
-            for number, member in enumerate(archive):
-                if len(found) == len(names):
-                    break
-                if number >= _MAX_ENTRIES:
-                    return {path: found.get(path, _not_reached()) for path in wanted}
-                if path := names.get(member.name.strip("/")):
-                    found[path] = _left(archive, member, (job, place / FOLDER), limit)
-    except _BROKEN as error:
-        raise StoreError(f"{place / ARCHIVE}: not the end state of a sandbox: {error}") from None
+    with _reading(job, place) as archive:
+        for number, member in enumerate(archive):
+            if len(found) == len(names):
+                break
+            if number >= _MAX_ENTRIES:
+                return {path: found.get(path, _not_reached()) for path in wanted}
+            if path := names.get(member.name.strip("/")):
+                found[path] = _left(archive, member, (job, place / FOLDER), limit)
     return found
 
 
+def find_in_end_state(
+    job: Path, place: Path, is_wanted: Callable[[str], bool], limit: int = 2**18, most: int = 100
+) -> tuple[dict[str, LeftFile], bool]:
+    """The files, by their absolute paths, that are wanted of an end state, and whether there are more of them.
+
+    Raises StoreError for what is no end state.
+    """
+    found: dict[str, LeftFile] = {}
+    with _reading(job, place) as archive:
+        for number, member in enumerate(archive):
+            path = f"/{member.name.strip('/')}"
+            if number >= _MAX_ENTRIES or len(found) == most:
+                return found, True
+            if member.isdir() or is_gone_mark(member) or not is_wanted(path):
+                continue
+            found[path] = _left(archive, member, (job, place / FOLDER), limit)
+    return found, False
+
+
 def _not_reached() -> LeftFile:
-    note = f"It is not among the first {_MAX_ENTRIES:,} entries of the end state, and the viewer reads no more of them."
+    note = f"It is not among the first {_MAX_ENTRIES:,} entries of the end state, and no more of them are read."
     return LeftFile(None, note)
+
+
+@contextmanager
+def _reading(job: Path, place: Path) -> Iterator[tarfile.TarFile]:
+    """The archive of an end state. Raises StoreError for what is none, also in the block."""
+    try:
+        with _opened(job, place) as archive:
+            yield archive
+    except _BROKEN as error:
+        raise StoreError(f"{place / ARCHIVE}: not the end state of a sandbox: {error}") from None
 
 
 @contextmanager

@@ -1,0 +1,174 @@
+"""`seatrial judge JOB`: have language models answer the questions of a rubric about the trials of a job."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from seatrial.analysis.loaded import filter_job, load_job
+from seatrial.cli.analysis_options import where_option
+from seatrial.cli.long_run import cancelled_by_signals, relax_gc
+from seatrial.cli.options import OptionGroup, grouped
+from seatrial.cli.program import command_line
+from seatrial.cli.running import INTERRUPTED, terminated_like_interrupted
+from seatrial.cli.screen import show_table
+from seatrial.jobs.judging import (
+    USUAL_CONCURRENT,
+    Judged,
+    JudgeOptions,
+    JudgingOutcome,
+    PreparedJudging,
+    prepare_judging,
+    run_judging,
+)
+from seatrial.report.assessments import trials_table
+from seatrial.report.text import counted, format_cost, harmless
+
+_AT_LEAST_1 = click.IntRange(min=1)
+
+_WHAT = OptionGroup(
+    "What to judge, and by whom",
+    (
+        click.option(
+            "--rubric",
+            type=click.Path(path_type=Path),
+            metavar="FILE",
+            help="The questions, for all trials.  [tests/rubric.toml of each task]",
+        ),
+        click.option(
+            "--judge",
+            "judges",
+            multiple=True,
+            metavar="MODEL",
+            help="A model that judges; several are several judges.  [those of the rubric]",
+        ),
+        click.option("--upstream", metavar="UPSTREAM", help="Where the judges are.  [the provider of each model]"),
+        click.option("--samples", type=_AT_LEAST_1, metavar="N", help="Ask each judge N times.  [the rubric's]"),
+        where_option("Judge"),
+        click.option("--allow-self", is_flag=True, help="Let a model judge the trials of its own agent."),
+    ),
+)
+_HOW = OptionGroup(
+    "How",
+    (
+        click.option(
+            *("-n", "--concurrent"), type=_AT_LEAST_1, metavar="N", help=f"Trials at a time.  [{USUAL_CONCURRENT}]"
+        ),
+        click.option(
+            "--max-cost",
+            type=click.FloatRange(min=0, min_open=True),
+            metavar="USD",
+            help="Stop asking when judges have cost this much.",
+        ),
+        click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each assessment."),
+    ),
+)
+_EXAMPLES = """
+seatrial judge jobs/first --rubric report.toml --judge claude-sonnet-5
+seatrial judge jobs/first --rubric report.toml --judge gpt-5 --judge claude-sonnet-5 --samples 3
+seatrial judge jobs/first --where outcome=fail --max-cost 2
+"""
+
+
+@click.command("judge", cls=grouped(_WHAT, _HOW), epilog=_EXAMPLES)
+@click.argument("job", type=click.Path(path_type=Path))
+@_WHAT
+@_HOW
+@click.pass_context
+def command(context: click.Context, /, job: Path, **options: Any) -> None:
+    """Have models answer the questions of a rubric about the trials of the job in folder JOB.
+
+    Their assessments stand beside the rewards and change none. What was asked before is not asked again, so the same
+    command resumes after an interruption. Exit codes: 1 when trials were not assessed because a provider failed or the
+    limit of cost is reached, 130 when interrupted.
+    """
+    found = filter_job(load_job(job), options["where"])
+    asked = JudgeOptions(
+        rubric=options["rubric"],
+        models=options["judges"],
+        upstream=options["upstream"],
+        samples=options["samples"],
+        concurrent=options["concurrent"],
+        max_cost_usd=options["max_cost"],
+        allow_self=options["allow_self"],
+    )
+    with terminated_like_interrupted():
+        prepared = prepare_judging(found.store, found.trials, asked)
+        for notice in prepared.notices:
+            click.echo(f"Note: {harmless(notice)}", err=True)
+        context.exit(_carry_out(prepared, as_json=options["as_json"]))
+
+
+def _carry_out(job: PreparedJudging, *, as_json: bool) -> int:
+    """Carry it out to its end, and return the exit code."""
+    progress = _Progress(len(job.trials), as_json=as_json)
+    relax_gc()
+    try:
+        outcome = asyncio.run(cancelled_by_signals(run_judging(job, progress.note)))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        click.echo("Interrupted. What was assessed is stored; the same command asks for the rest.", err=True)
+        return INTERRUPTED
+    if not as_json:
+        _show(job, outcome)
+    missing = len(job.trials) - len(outcome.judged)
+    for each in outcome.failed:
+        click.echo(harmless(f"not assessed: {each.trial_id}: {each.failure}"), err=True)
+    if outcome.stopped:
+        more = f"; {counted(missing, 'more trial')} not asked about" if missing else ""
+        click.echo(harmless(f"stopped: {outcome.stopped}{more}"), err=True)
+    return int(bool(outcome.failed or outcome.stopped))
+
+
+class _Progress:
+    """Prints each trial as it ends."""
+
+    def __init__(self, total: int, *, as_json: bool) -> None:
+        self._total = total
+        self._as_json = as_json
+        self._done = 0
+
+    def note(self, judged: Judged) -> None:
+        self._done += 1
+        if self._as_json:
+            document = {
+                "trial_id": judged.trial_id,
+                "failure": judged.failure,
+                "earlier": judged.is_earlier,
+                "assessment": judged.assessment.model_dump(mode="json") if judged.assessment else None,
+            }
+            click.echo(json.dumps(document))
+            return
+        width = len(str(self._total))
+        click.echo(harmless(f"[{self._done:>{width}}/{self._total}] {judged.trial_id}: {_result(judged)}"), err=True)
+
+
+def _result(judged: Judged) -> str:
+    if judged.failure is not None:
+        return f"not assessed: {judged.failure}"
+    found = judged.assessment
+    if found is None or judged.is_earlier:
+        return "assessed before"
+    return (found.unscored or "no score") if found.score is None else f"{found.score:.4g}"
+
+
+def _show(job: PreparedJudging, outcome: JudgingOutcome) -> None:
+    ordered = sorted(outcome.judged, key=lambda each: each.trial_id)
+    show_table("", trials_table((each.trial_id, each.assessment, _remark(each)) for each in ordered))
+    fresh = [each.assessment for each in outcome.judged if each.assessment and not each.is_earlier]
+    if fresh:
+        calls = sum(each.usage.calls for each in fresh)
+        click.echo(f"{counted(calls, 'call')} to judges, {_cost([each.usage.cost_usd for each in fresh])}")
+    if fresh:
+        click.echo(f"Look at one with: {command_line('show', str(job.store.path), fresh[0].trial_id)}")
+
+
+def _remark(judged: Judged) -> str:
+    return "not assessed" if judged.failure is not None else "assessed before" if judged.is_earlier else ""
+
+
+def _cost(costs: Sequence[float | None]) -> str:
+    known = [cost for cost in costs if cost is not None]
+    return format_cost(sum(known)) if len(known) == len(costs) else "cost not known"

@@ -1,0 +1,215 @@
+"""A model as a judge: plain calls of an upstream of the gateway, with what they cost and a limit on that.
+
+No server and no session are needed: a judge runs in this process. The answer's schema goes along where the upstream
+takes it; one that refuses it is asked without, for what counts is how the answer is read.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import orjson
+
+from seatrial.errors import InvalidModelResponseError, JobError, ProviderError, UsageError
+from seatrial.gateway.api import ModelRequest, Upstream, for_trial
+from seatrial.gateway.budget import Budget, abandoned, estimate_of, most_of
+from seatrial.gateway.dialects import DIALECTS, call_body, call_path, usage_of
+from seatrial.gateway.neutral.types import Answer, Untranslatable
+from seatrial.gateway.prices import PriceTable, find_price, price
+from seatrial.gateway.translate import read_answer, translate
+from seatrial.gateway.upstreams.failures import error_message
+from seatrial.gateway.upstreams.open import open_upstream
+from seatrial.judge.assess import Judge, JudgeReply
+from seatrial.judge.questions import JudgeCall
+from seatrial.messages import Message, Refusal
+from seatrial.model.assessment import JudgeRef
+from seatrial.model.base import name_at, plain_name, provider_of
+from seatrial.model.trace import DialectName, TokenUsage
+from seatrial.untrusted.json import parse_object
+
+_MOST_ANSWER_BYTES = 16 * 2**20
+_REFUSING_A_SCHEMA = (400, 404, 422)
+_VERSION = re.compile(r"[-@](\d{4}-\d{2}-\d{2}|\d{6,8}|latest)$")
+_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]*@")
+_FORMAT_NAME = "answers"
+
+
+class BudgetSpentError(JobError):
+    """What judges may cost is spent; the trial that comes next is not assessed."""
+
+
+class JudgeModel:
+    """One model at one open upstream, for all trials."""
+
+    def __init__(self, ref: JudgeRef, upstream: Upstream, prices: PriceTable, budget: Budget) -> None:
+        self.ref = ref
+        self._upstream = upstream
+        self._price = find_price(ref.model, prices.models)
+        self._prices = prices
+        self._budget = budget
+        self._takes_schema = True
+        self._number = 0
+
+    def for_trial(self) -> Judge:
+        """The judge of one trial: a script starts at its beginning, and a provider can tell trials apart."""
+        self._number += 1
+        upstream, number = for_trial(self._upstream), self._number
+
+        async def ask(call: JudgeCall) -> JudgeReply:
+            return await self._ask(call, upstream, number)
+
+        return Judge(self.ref, ask)
+
+    async def _ask(self, call: JudgeCall, upstream: Upstream, trial: int) -> JudgeReply:
+        if self._takes_schema:
+            status, body, request = await self._exchange(call, upstream, trial, with_schema=True)
+            if status not in _REFUSING_A_SCHEMA:
+                return self._reply(status, body, request)
+            plain = await self._exchange(call, upstream, trial, with_schema=False)
+            self._takes_schema = plain[0] >= 300
+            return self._reply(*plain)
+        return self._reply(*await self._exchange(call, upstream, trial, with_schema=False))
+
+    async def _exchange(
+        self, call: JudgeCall, upstream: Upstream, trial: int, *, with_schema: bool
+    ) -> tuple[int, bytes, ModelRequest]:
+        request = self._request(call, upstream, trial, with_schema=with_schema)
+        if (reason := self._budget.refusal()) is not None:
+            raise BudgetSpentError(reason)
+        most = most_of(request, self._price)
+        await self._budget.hold(most)
+        try:
+            if (reason := self._budget.refusal()) is not None:
+                raise BudgetSpentError(reason)
+            async with upstream.ask(request) as reply:
+                body = bytearray()
+                async for chunk in reply.chunks:
+                    body += chunk
+                    if len(body) > _MOST_ANSWER_BYTES:
+                        raise InvalidModelResponseError(f"the answer is larger than {_MOST_ANSWER_BYTES:,} bytes")
+            usage = _usage(request, bytes(body))
+            if usage is None and reply.status < 300:
+                self._budget.spend(estimate_of(request, len(body), self._price))
+            elif usage is not None:
+                cost = price(self.ref.model, usage, self._prices) or 0.0
+                self._budget.spend(most._replace(tokens=usage.input_tokens + usage.output_tokens, usd=cost))
+            return reply.status, bytes(body), request
+        except asyncio.CancelledError:
+            self._budget.spend(abandoned(request, most, self._price))  # it may be paid for all the same
+            raise
+        finally:
+            self._budget.let_go(most)
+
+    def _request(self, call: JudgeCall, upstream: Upstream, trial: int, *, with_schema: bool) -> ModelRequest:
+        dialects = upstream.dialects
+        spoken: DialectName = "openai_chat" if "openai_chat" in dialects or not dialects else min(dialects)
+        payload: dict[str, Any] = {
+            "model": self.ref.model,
+            "messages": [
+                {"role": "system", "content": call.system},
+                *({"role": turn.role, "content": turn.text} for turn in call.turns),
+            ],
+            "max_completion_tokens": call.max_tokens,
+        }
+        if call.temperature is not None:
+            payload["temperature"] = call.temperature
+        if with_schema:
+            shape = {"name": _FORMAT_NAME, "strict": True, "schema": dict(call.schema)}
+            payload["response_format"] = {"type": "json_schema", "json_schema": shape}
+        try:
+            if spoken != "openai_chat":
+                payload = translate(payload, "openai_chat", spoken, "lenient").payload
+            path, body = call_path(spoken, payload), call_body(spoken, payload)
+        except (Untranslatable, ValueError) as error:
+            raise UsageError(f"the judge {self.ref.model} cannot be asked in its dialect: {error}") from error
+        return ModelRequest(path, dialect=spoken, payload=payload, body=body, trial=trial)
+
+    def _reply(self, status: int, body: bytes, request: ModelRequest) -> JudgeReply:
+        """What the model wrote. Raises ModelError for what is no answer."""
+        if status >= 300:
+            error = ProviderError(f"the provider answered {status}: {error_message(body)}", status)
+            error.retryable = False
+            raise error
+        answer = _answer(request, body)
+        text = "".join(item.text for item in answer.items if isinstance(item, Message))
+        refused = answer.stop == "content_filter" or (
+            not text and any(isinstance(item, Refusal) for item in answer.items)
+        )
+        usage = _usage(request, body) or TokenUsage()
+        return JudgeReply(
+            text=text,
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            cost_usd=price(self.ref.model, usage, self._prices),
+            stopped="refused" if refused else "cut" if answer.stop == "length" else None,
+        )
+
+
+def _usage(request: ModelRequest, body: bytes) -> TokenUsage | None:
+    response = parse_object(body)
+    return None if response is None or request.dialect is None else usage_of(request.dialect, response)
+
+
+def _answer(request: ModelRequest, body: bytes) -> Answer:
+    assert request.dialect is not None  # noqa: S101 - it is a call
+    dialect, response = DIALECTS[request.dialect], parse_object(body)
+    if response is None or not dialect.holds_answer(response):
+        raise InvalidModelResponseError(f"the provider's answer has no answer of a model in it: {body[:200]!a}")
+    try:
+        return read_answer(response, dialect)
+    except (Untranslatable, orjson.JSONEncodeError) as error:
+        raise InvalidModelResponseError(f"the provider's answer cannot be read: {error}") from error
+
+
+@asynccontextmanager
+async def open_judges(
+    refs: Sequence[JudgeRef], prices: PriceTable, max_cost_usd: float | None = None, ca_file: str | None = None
+) -> AsyncIterator[list[JudgeModel]]:
+    """The judges for the length of a block; those at one upstream share it, and all of them share the limit of cost.
+
+    Raises UsageError for an upstream that cannot be used, and for a limit where the price of a model is not known.
+    """
+    unknown = [ref.model for ref in refs if find_price(ref.model, prices.models) is None]
+    if max_cost_usd is not None and unknown:
+        raise UsageError(f"the cost of {unknown[0]} is not known, so --max-cost cannot limit it")
+    budget = Budget(None, max_cost_usd)
+    async with AsyncExitStack() as stack:
+        opened: dict[str, Upstream] = {}
+        for name in dict.fromkeys(ref.upstream or "" for ref in refs):
+            opened[name] = await stack.enter_async_context(open_upstream(name, ca_file=ca_file))
+        yield [JudgeModel(as_stored(ref), opened[ref.upstream or ""], prices, budget) for ref in refs]
+
+
+def judge_refs(models: Sequence[str], upstream: str | None) -> list[JudgeRef]:
+    """The judges that are named, each with its upstream. Raises UsageError for one whose upstream nothing says."""
+    refs = []
+    for model in dict.fromkeys(models):
+        found = upstream or provider_of(model)
+        if found is None:
+            raise UsageError(
+                f"the name {model} does not say where the model is; add --upstream openai, --upstream anthropic, "
+                "--upstream google or --upstream https://HOST/v1"
+            )
+        refs.append(JudgeRef(model=name_at(model, found) or model, upstream=found))
+    return refs
+
+
+def as_stored(ref: JudgeRef) -> JudgeRef:
+    """A judge as assessments have it: without a cache, which changes no answer, and without a password in a URL."""
+    upstream = ref.upstream or ""
+    while upstream.startswith("cache:"):
+        upstream = upstream.partition(",")[2]
+    return JudgeRef(model=ref.model, upstream=_CREDENTIALS.sub("", upstream) or None)
+
+
+def is_same_model(one: str, other: str) -> bool:
+    """Whether two names mean one model, whichever version of it, and whoever passes it on."""
+    names = (_VERSION.sub("", plain_name(name).rpartition("/")[2].lower()) for name in (one, other))
+    return len({*names}) == 1
+
+
+def graded_by_themselves(refs: Sequence[JudgeRef], models: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Judges that are the model of an agent, with that agent; `models` are those of agents."""
+    return [(ref.model, agent) for ref in refs for agent, model in models.items() if is_same_model(ref.model, model)]

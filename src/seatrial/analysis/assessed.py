@@ -32,7 +32,7 @@ def judge_confidence(
     values = {
         "judges": tuple(judges),
         "judge_agreement": math.fsum(agreements) / len(agreements) if agreements else None,
-        "judge_unscored": sum(question.is_unscored for each in assessments for question in each.questions),
+        "judge_unscored": sum(question.is_unscored for each in assessments for question in each.questions) or None,
     }
     return (known or ConfidenceMetadata()).model_copy(update=values)
 
@@ -52,9 +52,7 @@ def assessed_record(record: TrialRecord, assessments: Sequence[Assessment]) -> T
 
 def with_judge_tags(trials: Sequence[TrialEntry], assessments: Assessments) -> tuple[TrialEntry, ...]:
     """Trials as a job counts them, with the tags that judges gave."""
-    return tuple(
-        _tagged(trial, assessments[trial.trial_id]) if trial.trial_id in assessments else trial for trial in trials
-    )
+    return tuple(_tagged(trial, found) if (found := assessments.get(trial.trial_id)) else trial for trial in trials)
 
 
 def _tagged(trial: TrialEntry, assessments: Sequence[Assessment]) -> TrialEntry:

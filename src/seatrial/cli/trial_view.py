@@ -36,8 +36,8 @@ def show_trial(
 ) -> None:
     """Everything worth knowing about a trial, the most important first.
 
-    `record` is the newest of its revisions, with what reviewers and judges say. `version` is that of the Seatrial that made the
-    job.
+    `record` is the newest of its revisions, with what reviewers and judges say. `version` is that of the Seatrial that
+    made the job.
     """
     folder, latest = revisions[0].folder, revisions[-1].folder
     _facts(told.headline(record))

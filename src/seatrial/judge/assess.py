@@ -191,8 +191,8 @@ class _Asking:
         found = await self._ask(judge, sample, questions, view)
         if len(questions) > 1:
             for question in questions:
-                if isinstance(_fault_of(found[question.id]), Unscored):
-                    found |= await self._ask(judge, sample, [question], view, tries=1)
+                if _fault_of(found[question.id]) is not None:
+                    _take(found, await self._ask(judge, sample, [question], view, tries=1))
         return {name: _vote(judge.ref.model, sample, read) for name, read in found.items()}
 
     async def _ask(
@@ -203,7 +203,7 @@ class _Asking:
         open_ = list(questions)
         for _ in range(tries):
             said, read = await self._once(judge, call, open_, view)
-            found |= read
+            _take(found, read)
             faults = {name: fault for name, each in read.items() if (fault := _fault_of(each))}
             open_ = [question for question in open_ if question.id in faults]
             if not open_:
@@ -249,6 +249,13 @@ class _Asking:
         if not self._rubric.guard or not kinds:
             return None
         return _Group((GUARD,), evidence.view(kinds, self._rubric.all_files if self._rubric.files else ()))
+
+
+def _take(found: dict[str, Read], more: Mapping[str, Read]) -> None:
+    """Add later answers; one that cannot be read takes the place of none that can."""
+    for name, read in more.items():
+        if isinstance(read, Answered) or not isinstance(found.get(name), Answered):
+            found[name] = read
 
 
 def _fault_of(read: Read) -> Unscored | None:

@@ -157,7 +157,8 @@ def _laid_out(pieces: Sequence[Piece], nonce: str, room: int) -> tuple[str, tupl
     for piece, (head, tail, gone), share in zip(pieces, texts, shares, strict=True):
         left_out = gone + max(0, len(head) + len(tail) - share)
         if left_out:
-            head, tail = head[: share - share // 4], (head + tail)[len(head) + len(tail) - share // 4 :]  # noqa: PLW2901
+            if len(head) + len(tail) > share:
+                head, tail = head[: share - share // 4], (head + tail)[len(head) + len(tail) - share // 4 :]  # noqa: PLW2901
             cuts.append(f"{piece.kind} {piece.name}: about {left_out:,} of {piece.content.size:,} bytes are left out")
             text = f"{head}\n<<<cut {nonce} about {left_out:,} bytes are left out here>>>\n{tail}"
         else:

@@ -91,7 +91,7 @@ class _Kept:
     folder: Path
     lock: threading.Lock = field(default_factory=threading.Lock)
     stamp: tuple[_Status, ...] = ()
-    said: _Status = None
+    said: tuple[_Status, ...] = ()
     job: LoadedJob | None = None
     card: JobCard | None = None
     made: dict[str, Any] = field(default_factory=dict)

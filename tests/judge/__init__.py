@@ -1,0 +1,1 @@
+"""Judges: rubrics, evidence, questions, assessments."""

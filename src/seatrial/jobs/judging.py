@@ -26,6 +26,7 @@ USUAL_CONCURRENT = 8
 _MOST_FAILURES = 10
 """So many trials may lose their assessment one after the other before the rest is given up."""
 
+_NAMED = 5
 _NOT_GRADED = ("infrastructure_error", "cancelled")
 
 
@@ -98,8 +99,10 @@ def prepare_judging(store: JobStore, trials: Sequence[TrialEntry], options: Judg
     wanted = {trial.task_id for trial in graded}
     tasks = {task.id: judged_task(task, is_own=store.is_own) for task in store.file.tasks if task.id in wanted}
     rubrics = _rubrics(tasks, options)
+    if options.rubric is None:
+        notices += [f"{task_id}: {task.trouble}" for task_id, task in tasks.items() if task.task is None][:_NAMED]
     if without := sorted(wanted - rubrics.keys()):
-        notices.append(f"no tests/{RUBRIC_FILE}, so their trials are not judged: {_some(without)}")
+        notices.append(f"no tests/{RUBRIC_FILE} to judge their trials by: {_some(without)}")
     notices += dict.fromkeys(f"{each.rubric.name}: {note}" for each in rubrics.values() for note in each.rubric.notes)
     chosen = tuple(trial for trial in graded if trial.task_id in rubrics)
     if not chosen:
@@ -149,8 +152,8 @@ def _refuse_self(
         )
 
 
-def _some(names: Sequence[str], most: int = 5) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else "")
 
 
 async def run_judging(job: PreparedJudging, observe: Callable[[Judged], object] = lambda _: None) -> JudgingOutcome:

@@ -7,7 +7,7 @@ import pytest
 
 from seatrial.jobs.judge_evidence import gather, judged_task
 from seatrial.judge.evidence import View
-from seatrial.judge.rubric import parse_rubric
+from seatrial.judge.rubric import EvidenceKind, parse_rubric
 from seatrial.model.base import to_json
 from seatrial.model.record import ArtifactRecord, FileChanges
 from seatrial.store.job_store import JobStore
@@ -15,7 +15,7 @@ from tests.conftest import MakeTask
 from tests.jobs.judged_jobs import REPORT, judged_job, leave
 
 TRIAL = "add.noop.1"
-ALL = ("output", "reference", "instruction", "conversation", "changes", "verifier")
+ALL: tuple[EvidenceKind, ...] = ("output", "reference", "instruction", "conversation", "changes", "verifier")
 
 
 @pytest.fixture

@@ -124,9 +124,8 @@ def _rubrics(tasks: Mapping[str, JudgedTask], options: JudgeOptions) -> dict[str
 
 
 def _open_rubric(path: Path, options: JudgeOptions, name: str | None = None) -> OpenRubric:
-    rubric = load_rubric(path)
-    changes = {"samples": options.samples or rubric.samples, "name": rubric.name if name is None else name}
-    rubric = rubric.model_copy(update=changes)
+    rubric = load_rubric(path, name)
+    rubric = rubric.model_copy(update={"samples": options.samples or rubric.samples})
     models = options.models or rubric.models
     if not models:
         raise RubricError("no_judge", f"{path}: names no model, and none was given; add --judge MODEL")

@@ -137,14 +137,17 @@ class Rubric(StrictModel):
         return next(each for each in self.questions if each.id == wanted)
 
 
-def load_rubric(path: Path) -> Rubric:
-    """The rubric in a file. Raises RubricError that names the file, the key and what was expected."""
+def load_rubric(path: Path, name: str | None = None) -> Rubric:
+    """The rubric in a file, called `name` or as the file is unless it says so itself.
+
+    Raises RubricError that names the file, the key and what was expected.
+    """
     try:
         content = read_file(path, _MOST_BYTES)
     except OSError as error:
         raise RubricError("unreadable", f"{path}: cannot be read: {error.strerror or error}") from None
     template = ""
-    rubric = parse_rubric(content, str(path), path.parent.name if path.name == RUBRIC_FILE else path.stem)
+    rubric = parse_rubric(content, str(path), name or path.stem)
     if rubric.template:
         place = path.parent / rubric.template
         try:

@@ -108,9 +108,12 @@ def test_refused_cut_and_empty_answers_are_told_apart():
 
 def test_scripts_begin_anew_for_each_trial():
     model = JudgeModel(JudgeRef(model="m"), ScriptedModel(["one", "two"]), load_prices(), Budget(None, None))
-    for _ in range(2):
+
+    async def both() -> list[str]:
         judge = model.for_trial()
-        assert [asyncio.run(judge.ask(CALL)).text for _ in range(2)] == ["one", "two"]
+        return [(await judge.ask(CALL)).text for _ in range(2)]
+
+    assert [asyncio.run(both()) for _ in range(2)] == [["one", "two"], ["one", "two"]]
 
 
 def test_a_call_that_is_left_counts_for_the_limit():

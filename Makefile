@@ -81,6 +81,7 @@ check: lint types layers test
 bench: $(DEV_STAMP)
 	$(BIN)/python -m benchmarks.load_tasks
 	$(BIN)/python -m benchmarks.ingest
+	$(BIN)/python -m benchmarks.judge
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.jobs
 	$(BIN)/python -m benchmarks.report

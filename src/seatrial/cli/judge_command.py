@@ -2,13 +2,13 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from seatrial.analysis.loaded import filter_job, load_job
+from seatrial.analysis.tables import Row, Table
 from seatrial.cli.analysis_options import where_option
 from seatrial.cli.long_run import cancelled_by_signals, relax_gc
 from seatrial.cli.options import OptionGroup, grouped
@@ -19,12 +19,12 @@ from seatrial.jobs.judging import (
     USUAL_CONCURRENT,
     Judged,
     JudgeOptions,
-    JudgingOutcome,
     PreparedJudging,
     prepare_judging,
     run_judging,
 )
-from seatrial.report.assessments import trials_table
+from seatrial.model.assessment import Assessment
+from seatrial.report.assessments import TRIAL_COLUMNS, trial_row
 from seatrial.report.text import counted, format_cost, harmless
 
 _AT_LEAST_1 = click.IntRange(min=1)
@@ -112,8 +112,8 @@ def _carry_out(job: PreparedJudging, *, as_json: bool) -> int:
         click.echo("Interrupted. What was assessed is stored; the same command asks for the rest.", err=True)
         return INTERRUPTED
     if not as_json:
-        _show(job, outcome)
-    missing = len(job.trials) - len(outcome.judged)
+        progress.show_table(job.store.path)
+    missing = len(job.trials) - outcome.ended
     for each in outcome.failed:
         click.echo(harmless(f"not assessed: {each.trial_id}: {each.failure}"), err=True)
     if outcome.stopped:
@@ -123,12 +123,15 @@ def _carry_out(job: PreparedJudging, *, as_json: bool) -> int:
 
 
 class _Progress:
-    """Prints each trial as it ends."""
+    """Prints each trial as it ends, and keeps of it what the table at the end has."""
 
     def __init__(self, total: int, *, as_json: bool) -> None:
         self._total = total
         self._as_json = as_json
-        self._done = 0
+        self._done = self._calls = 0
+        self._cost: float | None = 0.0
+        self._example: str | None = None
+        self._rows: list[Row] = []
 
     def note(self, judged: Judged) -> None:
         self._done += 1
@@ -143,6 +146,23 @@ class _Progress:
             return
         width = len(str(self._total))
         click.echo(harmless(f"[{self._done:>{width}}/{self._total}] {judged.trial_id}: {_result(judged)}"), err=True)
+        self._rows.append(trial_row(judged.trial_id, judged.assessment, _remark(judged)))
+        if judged.assessment and not judged.is_earlier:
+            self._count(judged.assessment)
+
+    def _count(self, fresh: Assessment) -> None:
+        self._example = self._example or fresh.trial_id
+        self._calls += fresh.usage.calls
+        cost = fresh.usage.cost_usd
+        self._cost = None if cost is None or self._cost is None else self._cost + cost
+
+    def show_table(self, job: Path) -> None:
+        """A row for each trial, and what all of them took."""
+        show_table("", Table(TRIAL_COLUMNS, sorted(self._rows)))
+        if self._example:
+            cost = "cost not known" if self._cost is None else format_cost(self._cost)
+            click.echo(f"{counted(self._calls, 'call')} to judges, {cost}")
+            click.echo(f"Look at one with: {command_line('show', str(job), self._example)}")
 
 
 def _result(judged: Judged) -> str:
@@ -154,21 +174,5 @@ def _result(judged: Judged) -> str:
     return (found.unscored or "no score") if found.score is None else f"{found.score:.4g}"
 
 
-def _show(job: PreparedJudging, outcome: JudgingOutcome) -> None:
-    ordered = sorted(outcome.judged, key=lambda each: each.trial_id)
-    show_table("", trials_table((each.trial_id, each.assessment, _remark(each)) for each in ordered))
-    fresh = [each.assessment for each in outcome.judged if each.assessment and not each.is_earlier]
-    if fresh:
-        calls = sum(each.usage.calls for each in fresh)
-        click.echo(f"{counted(calls, 'call')} to judges, {_cost([each.usage.cost_usd for each in fresh])}")
-    if fresh:
-        click.echo(f"Look at one with: {command_line('show', str(job.store.path), fresh[0].trial_id)}")
-
-
 def _remark(judged: Judged) -> str:
     return "not assessed" if judged.failure is not None else "assessed before" if judged.is_earlier else ""
-
-
-def _cost(costs: Sequence[float | None]) -> str:
-    known = [cost for cost in costs if cost is not None]
-    return format_cost(sum(known)) if len(known) == len(costs) else "cost not known"

@@ -80,14 +80,12 @@ class Judged:
 
 @dataclass(slots=True)
 class JudgingOutcome:
-    """What became of all of them, in the order in which they ended; `stopped` says why the rest was not tried."""
+    """What became of all of them; assessments are told one by one, and not kept here."""
 
-    judged: list[Judged] = field(default_factory=list)
+    ended: int = 0
+    failed: list[Judged] = field(default_factory=list)
     stopped: str | None = None
-
-    @property
-    def failed(self) -> list[Judged]:
-        return [each for each in self.judged if each.failure is not None]
+    """Why the rest was not tried."""
 
 
 def prepare_judging(store: JobStore, trials: Sequence[TrialEntry], options: JudgeOptions) -> PreparedJudging:
@@ -216,7 +214,9 @@ class _JudgingRun:
 
     def note(self, judged: Judged) -> None:
         """Count a trial; where one after the other fails, give the rest up."""
-        self.outcome.judged.append(judged)
+        self.outcome.ended += 1
+        if judged.failure is not None:
+            self.outcome.failed.append(judged)
         self._failures = self._failures + 1 if judged.failure is not None else 0
         if self._failures >= _MOST_FAILURES and self.outcome.stopped is None:
             self.outcome.stopped = f"{self._failures} trials failed one after the other, the last with {judged.failure}"

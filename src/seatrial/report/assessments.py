@@ -1,6 +1,6 @@
 """Assessments as people read them: a line and a table for a trial, a row for each trial of a job."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from seatrial.analysis.tables import Row, Table
 from seatrial.model.assessment import Answer, AssessedQuestion, Assessment, current
@@ -87,12 +87,11 @@ def _reason(question: AssessedQuestion) -> str:
     return text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]}…"
 
 
-def trials_table(rows: Iterable[tuple[str, Assessment | None, str]]) -> Table:
-    """A row for each trial of a job: its id, its assessment or None, and a remark."""
-    return Table(("trial", "score", "unscored", "split", "cost", ""), [_trial(*row) for row in rows])
+TRIAL_COLUMNS = ("trial", "score", "unscored", "split", "cost", "")
 
 
-def _trial(trial_id: str, assessment: Assessment | None, remark: str) -> Row:
+def trial_row(trial_id: str, assessment: Assessment | None, remark: str) -> Row:
+    """The row of a trial of a job, with what came of it if there is no assessment."""
     if assessment is None:
         return harmless(trial_id), "-", "-", "-", _NO_COST, harmless(remark)
     usage = assessment.usage

@@ -116,7 +116,10 @@ def test_patterns_name_files_folders_and_wildcards():
     assert matches("/app/a.py", "/app/a.py")
     assert matches("/app/a.py", "/app/")
     assert matches("/app/x/a.py", "/app/*.py")
+    assert matches("/app/x/a.py", "x/a.py")
+    assert matches("/app/x/a.py", "*.py")
     assert not matches("/application/a.py", "/app")
+    assert not matches("/app/xa.py", "a.py")
 
 
 def test_quotes_may_differ_in_space_case_and_quotation_marks():

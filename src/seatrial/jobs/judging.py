@@ -159,9 +159,11 @@ async def run_judging(job: PreparedJudging, observe: Callable[[Judged], object] 
     Raises StoreError when results cannot be stored. Then, and when cancelled, what is stored stays.
     """
     refs = list(dict.fromkeys(judge for each in job.rubrics.values() for judge in each.judges))
-    spec = job.store.file.spec
-    prices = load_prices(Path(spec.model.prices) if spec.model.prices else None)
-    async with open_judges(refs, prices, job.options.max_cost_usd, spec.trial.ca_file) as opened:
+    # A stranger's job names files of another machine.
+    spec = job.store.file.spec if job.store.is_own else None
+    prices = load_prices(Path(spec.model.prices) if spec and spec.model.prices else None)
+    ca_file = spec.trial.ca_file if spec else None
+    async with open_judges(refs, prices, job.options.max_cost_usd, ca_file) as opened:
         run = _JudgingRun(job, dict(zip(refs, opened, strict=True)))
 
         def done(_: TrialEntry, judged: Judged | None) -> None:

@@ -145,9 +145,13 @@ def _fits(piece: Piece, files: Sequence[str]) -> bool:
 
 
 def matches(path: str, pattern: str) -> bool:
-    """Whether a file is meant by a pattern: the file itself, all below a folder, or a wildcard."""
+    """Whether a file is meant by a pattern: the file itself, all below a folder, or a wildcard.
+
+    A pattern that does not begin with a slash may begin in any folder.
+    """
     pattern = pattern.rstrip("/")
-    return path == pattern or path.startswith(f"{pattern}/") or fnmatchcase(path, pattern)
+    places = (pattern,) if pattern.startswith("/") else (pattern, f"*/{pattern}")
+    return path.startswith(f"{pattern}/") or any(path == place or fnmatchcase(path, place) for place in places)
 
 
 def _laid_out(pieces: Sequence[Piece], nonce: str, room: int) -> tuple[str, tuple[str, ...], tuple[str, ...]]:

@@ -6,6 +6,16 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from seatrial.model.assessment import (
+    AssessedQuestion,
+    Assessment,
+    JudgeRef,
+    JudgeSampling,
+    JudgeUsage,
+    Quote,
+    Unscored,
+    Vote,
+)
 from seatrial.model.check import CheckFinding, CheckOutcome, CheckReport, TaskCheck
 from seatrial.model.evaluation import (
     Annotation,
@@ -95,6 +105,9 @@ def full_confidence() -> ConfidenceMetadata:
         sample_size=40,
         verifier_repeats=5,
         verifier_reward_sd=0.0,
+        judges=("judge-1", "judge-2"),
+        judge_agreement=0.5,
+        judge_unscored=1,
     )
 
 
@@ -187,12 +200,46 @@ def full_review() -> ReviewEntry:
     )
 
 
+def full_assessment() -> Assessment:
+    unscored = Unscored(code="unsupported", message="the quote 'größer' does not occur in the evidence")
+    votes = (
+        Vote(judge="judge-1", answer=True, reason="it has one", quotes=(Quote(text="4.2 V", found=True),)),
+        Vote(judge="judge-1", sample=2, answer=False, quotes=(Quote(text="größer", found=False),), unscored=unscored),
+    )
+    units = AssessedQuestion(id="units", kind="yes_no", weight=0.7, answer=True, score=1.0, votes=votes)
+    lost = AssessedQuestion(id="size", kind="number", optional=True, unscored=str(unscored), votes=votes[1:])
+    guard = AssessedQuestion(id="addresses_evaluator", kind="yes_no", weight=0.0, answer=True, votes=votes[:1])
+    return Assessment(
+        id="0123456789abcdef",
+        trial_id="add.noop.1",
+        revision=1,
+        rubric="report",
+        rubric_digest=DIGEST,
+        prompt_digest=DIGEST,
+        evidence_digest=DIGEST,
+        judges=(JudgeRef(model="judge-1", upstream="openai"),),
+        sampling=JudgeSampling(temperature=0.0, max_tokens=4096, samples=2),
+        questions=(units, lost),
+        guard=guard,
+        score=1.0,
+        agreement=0.5,
+        tags=(ErrorTag(category="addresses_evaluator", source=ErrorSource.JUDGE),),
+        cuts=("output /workspace/report.md: about 9 of 19 bytes are left out",),
+        usage=JudgeUsage(calls=2, input_tokens=100, output_tokens=10, cost_usd=0.001, duration_sec=0.5),
+        reused=1,
+        started_at=NOON,
+        finished_at=NOON,
+        seatrial_version="0.1.0",
+    )
+
+
 def full_samples() -> dict[str, BaseModel]:
     """One value of every stored type by the type's name, with as much set as there is."""
     task = load_task(VOLTAGE_DROP)
     problem = Problem(code="no-x", severity="error", message="is missing", file="task.toml", key="a.b", fix="add it")
     values: list[BaseModel] = [
         annotation(notes="ok"),
+        full_assessment(),
         BrokenTask(id="broken", root=Path("/tasks/broken"), problems=(problem,)),
         full_check(),
         CheckReport(seatrial_version="0.1.0", tasks=(full_check(),)),

@@ -68,7 +68,7 @@ _HOW = OptionGroup(
 )
 _EXAMPLES = """
 seatrial judge jobs/first --rubric report.toml --judge claude-sonnet-5
-seatrial judge jobs/first --rubric report.toml --judge gpt-5 --judge claude-sonnet-5 --samples 3
+seatrial judge jobs/first --judge gpt-5 --judge claude-sonnet-5 --samples 3
 seatrial judge jobs/first --where outcome=fail --max-cost 2
 """
 

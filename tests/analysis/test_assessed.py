@@ -57,6 +57,14 @@ def test_the_latest_of_a_rubric_and_its_judges_counts():
     assert evaluation.confidence.judges == ("judge-1", "judge-2")
 
 
+def test_a_category_is_one_however_judges_write_it(tmp_path):
+    store = make_job(tmp_path / "job", record("crc", 0.5))
+    store.add_assessment(tagged("Wrong unit", number=1))
+    store.add_assessment(tagged("wrong_unit", number=2, rubric="other"))
+    (trial,) = load_job(tmp_path / "job").trials
+    assert trial.tags == ("judge:wrong_unit",)
+
+
 def test_an_assessment_of_another_revision_says_nothing_of_this_one():
     before = record("crc", 0.5)
     assert assessed_record(before, [tagged("units", revision=1)]) == before

@@ -60,7 +60,8 @@ def test_labels_have_no_score_and_are_no_categories_of_a_run():
     found = question('kind = "labels"\nlabels = ["unit", "sign"]')
     assert [each.name for each in found.options] == ["unit", "sign"]
     assert not found.scored
-    assert "only a run itself" in refused('[[question]]\ntext = "W"\nkind = "labels"\nlabels = ["disputed_verdict"]')
+    assert "only a run itself" in refused('[[question]]\ntext = "W"\nkind = "labels"\nlabels = ["Disputed verdict"]')
+    assert "has no word in it" in refused('[[question]]\ntext = "W"\ntag = "!"')
 
 
 REWARDKIT = """

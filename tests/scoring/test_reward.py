@@ -402,6 +402,12 @@ def test_a_field_that_nobody_knows_is_named():
     assert "'mood'" in said
 
 
+def test_a_verifier_cannot_speak_for_judges():
+    found, said = confidence({"annotator_count": 2, "judges": ["gpt-9"], "judge_agreement": 1.0})
+    assert found == ConfidenceMetadata(annotator_count=2)
+    assert len(said) == 2
+
+
 def test_a_verifier_cannot_speak_for_people():
     found, (said,) = confidence({"annotator_count": 2, "claimed": {"annotator_count": 9}})
     assert found == ConfidenceMetadata(annotator_count=2)

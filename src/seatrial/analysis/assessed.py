@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from seatrial.model.assessment import Assessment, current
-from seatrial.model.evaluation import ConfidenceMetadata, ErrorTag
+from seatrial.model.evaluation import ConfidenceMetadata, ErrorTag, category_slug
 from seatrial.model.record import TrialRecord
 from seatrial.store.index import TrialEntry
 
@@ -16,8 +16,8 @@ Assessments = Mapping[str, Sequence[Assessment]]
 
 
 def judge_tags(assessments: Sequence[Assessment]) -> list[ErrorTag]:
-    """What judges found, each category once."""
-    found = {tag.category: tag for each in assessments for tag in each.tags}
+    """What judges found, each category once, however it is written."""
+    found = {category_slug(tag.category): tag for each in assessments for tag in each.tags}
     return list(found.values())
 
 
@@ -43,8 +43,8 @@ def assessed_record(record: TrialRecord, assessments: Sequence[Assessment]) -> T
     if record.evaluation is None or not found:
         return record
     known = record.evaluation.error_taxonomy or []
-    seen = {(tag.category, tag.source) for tag in known}
-    tags = [*known, *(tag for tag in judge_tags(found) if (tag.category, tag.source) not in seen)]
+    seen = {(category_slug(tag.category), tag.source) for tag in known}
+    tags = [*known, *(tag for tag in judge_tags(found) if (category_slug(tag.category), tag.source) not in seen)]
     confidence = judge_confidence(found, record.evaluation.confidence)
     changed = {"error_taxonomy": tags or record.evaluation.error_taxonomy, "confidence": confidence}
     return record.model_copy(update={"evaluation": record.evaluation.model_copy(update=changed)})
@@ -56,5 +56,7 @@ def with_judge_tags(trials: Sequence[TrialEntry], assessments: Assessments) -> t
 
 
 def _tagged(trial: TrialEntry, assessments: Sequence[Assessment]) -> TrialEntry:
-    found = [f"{tag.source.value}:{tag.category}" for tag in judge_tags(current(assessments, trial.revision))]
+    found = [
+        f"{tag.source.value}:{category_slug(tag.category)}" for tag in judge_tags(current(assessments, trial.revision))
+    ]
     return trial._replace(tags=tuple(dict.fromkeys((*trial.tags, *found)))) if found else trial

@@ -191,7 +191,7 @@ def _conversation(folder: Path, rounds: Sequence[str]) -> Iterator[Piece]:
     for each in rounds:
         name = f"{each}/{CALLS_FILE}".lstrip("/")
         try:
-            threads = find_threads(parse_calls(read_below(Path(name), folder, MOST_BYTES)))
+            threads = find_threads(parse_calls(read_below(Path(name), folder, MOST_BYTES).splitlines()))
         except (StoreError, ValueError) as error:
             yield absent("conversation", name, f"it is not known: {error}")
             continue

@@ -18,7 +18,7 @@ from pydantic import Field, ValidationError
 from seatrial.errors import RubricError
 from seatrial.model.assessment import QuestionKind
 from seatrial.model.base import Fraction01, NonNegative, StrictModel
-from seatrial.model.evaluation import RUN_CATEGORIES
+from seatrial.model.evaluation import RUN_CATEGORIES, category_slug
 from seatrial.untrusted.files import read_file
 from seatrial.untrusted.json import Unreadable, decode, first_fault
 from seatrial.verifier_kit import TAGS_KEY
@@ -308,7 +308,9 @@ class _Reader:
             if key in values:
                 values[key] = self._names(f"{place}{key}", values[key])
         tags = [values.get("tag"), *(each.name for each in values.get("options", ()) if values["kind"] == "labels")]
-        if taken := [tag for tag in tags if tag in RUN_CATEGORIES]:
+        if empty := [tag for tag in tags if tag is not None and not category_slug(str(tag))]:
+            raise self._error("bad_value", f"{place}the tag {empty[0]!r} has no word in it")
+        if taken := [tag for tag in tags if category_slug(str(tag)) in RUN_CATEGORIES]:
             raise self._error("bad_value", f"{place}{taken[0]!r} is a category that only a run itself can find")
         return self._made(Question, values, place)
 

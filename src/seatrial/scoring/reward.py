@@ -254,6 +254,9 @@ def _compare(winner: RewardFile, other: RewardFile) -> Finding:
 # ours to say: a verifier's tag of such a category is kept under another name.
 
 CONFIDENCE_KEY = "confidence"
+_NEVER_CLAIMED = ("claimed", "judges", "judge_agreement", "judge_unscored")
+"""What of a confidence is known from elsewhere, and never from a verifier."""
+
 MAX_TAGS = 100
 _MAX_CATEGORY = 100
 _MAX_DESCRIPTION = 2000
@@ -312,7 +315,7 @@ def claimed_confidence(declared: Any, findings: list[Finding]) -> ConfidenceMeta
 
     A dimension may be called `confidence` too. It has none of these fields, and stays what it is.
     """
-    known = {name: field for name, field in ConfidenceMetadata.model_fields.items() if name != "claimed"}
+    known = {name: field for name, field in ConfidenceMetadata.model_fields.items() if name not in _NEVER_CLAIMED}
     if not isinstance(declared, dict) or not known.keys() & declared.keys():
         return None
     strange = sorted(declared.keys() - known.keys())[:_MAX_NAMED]

@@ -240,3 +240,25 @@ def test_however_calls_end_no_more_than_one_goes_over(calls, limit):
 
     spent, largest = asyncio.run(asyncio.wait_for(scenario(), 30))
     assert spent < limit + largest
+
+
+def test_calls_that_are_cancelled_at_once_hold_nothing():
+    async def run() -> set[type]:
+        budget = Budget(10, None)
+
+        async def call() -> None:
+            await budget.hold(Amount(10))
+            try:
+                await asyncio.Event().wait()
+            finally:
+                budget.let_go(Amount(10))
+
+        tasks = [asyncio.create_task(call()) for _ in range(4)]
+        await asyncio.sleep(0)
+        for task in tasks:
+            task.cancel()
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.wait_for(budget.hold(Amount(10)), 20)
+        return {type(each) for each in ended}
+
+    assert asyncio.run(run()) == {asyncio.CancelledError}

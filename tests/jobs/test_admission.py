@@ -129,6 +129,26 @@ def test_one_cancelled_at_the_moment_it_is_let_in_leaves_its_place():
     play(scenario, concurrent=1)
 
 
+@pytest.mark.parametrize("memory_mb", [1, 600])
+def test_all_that_are_cancelled_at_once_leave_every_place_free(memory_mb):
+    async def run():
+        admission = Admission(1, 1000)
+
+        async def stay():
+            async with admission.place(memory_mb):
+                await asyncio.Event().wait()
+
+        tasks = [asyncio.create_task(stay()) for _ in range(4)]
+        await settle()
+        for task in tasks:
+            task.cancel()
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
+        async with asyncio.timeout(20), admission.place(1000):
+            return ended
+
+    assert {type(each) for each in asyncio.run(run())} == {asyncio.CancelledError}
+
+
 def test_so_many_sandboxes_are_made_at_once():
     class Slow(NullBackend):
         making = most = 0

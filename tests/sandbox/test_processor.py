@@ -262,6 +262,18 @@ def test_one_that_is_let_in_and_cancelled_at_the_same_moment_leaves_its_seat():
     asyncio.run(run())
 
 
+def test_all_that_are_cancelled_at_once_leave_every_seat_free():
+    async def run() -> None:
+        room = Room(1)
+        await room.come("a", "b", "c")
+        for name in "abc":
+            room._tasks[name].cancel()
+        assert await room.come("d") == ["d"]
+        assert all(room._tasks[name].cancelled() for name in "abc")
+
+    asyncio.run(run())
+
+
 def test_more_are_let_in_while_those_who_are_in_have_no_use_for_a_processor():
     async def run() -> None:
         room = Room()

@@ -1,6 +1,7 @@
 """The forward proxy with real clients and origins on loopback: what gets through, and by whose leave."""
 
 import asyncio
+import gc
 import http.client
 import shutil
 import socket
@@ -262,6 +263,30 @@ def test_a_bad_pattern_is_the_caller_s_mistake_and_harms_no_other_command():
         async with outbound.access(ALLOWED) as environment:
             assert environment
         await outbound.close()
+
+    asyncio.run(scenario())
+
+
+def test_whoever_is_cancelled_while_the_proxy_starts_harms_no_other_command():
+    async def scenario():
+        problems = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
+        outbound = EgressProxy(listen)
+
+        async def command():
+            async with outbound.access(ALLOWED):
+                pass
+
+        task = asyncio.create_task(command())
+        while outbound._task is None:
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait({task})
+        async with outbound.access(ALLOWED) as environment:
+            assert environment
+        await outbound.close()
+        gc.collect()
+        assert not problems
 
     asyncio.run(scenario())
 

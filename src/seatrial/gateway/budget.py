@@ -7,6 +7,7 @@ not used up: so a trial goes over its budget by one call at most.
 
 import asyncio
 from collections import deque
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from seatrial.gateway.api import ModelRequest
@@ -68,7 +69,8 @@ class Budget:
             if turn.done() and not turn.cancelled():
                 self.let_go(amount)
             else:
-                self._waiting.remove((amount, turn))
+                with suppress(ValueError):  # it was passed over
+                    self._waiting.remove((amount, turn))
                 self._serve()
             raise
 

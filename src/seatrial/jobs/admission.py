@@ -70,7 +70,8 @@ class Admission:
             if turn.done() and not turn.cancelled():
                 self._leave(need)  # let in and cancelled at the same moment
             else:
-                self._waiting.remove(waiter)
+                with suppress(ValueError):  # it was passed over
+                    self._waiting.remove(waiter)
                 self._let_in()
             raise
 
@@ -82,8 +83,9 @@ class Admission:
     def _let_in(self) -> None:
         while self._waiting and self._fits(self._waiting[0][0]):
             need, turn = self._waiting.popleft()
-            self._take(need)
-            turn.set_result(None)
+            if not turn.done():  # else it was cancelled, and has not had its turn to go
+                self._take(need)
+                turn.set_result(None)
 
     def _fits(self, need: int) -> bool:
         return self._places > 0 and need <= self._memory

@@ -262,7 +262,8 @@ class VerifierSeats:
             if turn.done() and not turn.cancelled():
                 self._leave(seat)  # let in and cancelled at the same moment
             else:
-                self._waiting.remove((turn, seat))
+                with suppress(ValueError):  # it was passed over
+                    self._waiting.remove((turn, seat))
                 self._let_in()
             raise
 
@@ -277,9 +278,10 @@ class VerifierSeats:
             if self._taken if seat.alone else room <= 0:
                 return
             self._waiting.popleft()
-            self._taken.add(seat)
-            room -= 1
-            turn.set_result(None)
+            if not turn.done():  # else it was cancelled, and has not had its turn to go
+                self._taken.add(seat)
+                room -= 1
+                turn.set_result(None)
 
     def look(self) -> None:
         """Let in one more for each processor that those who are in had no use for since the last look."""

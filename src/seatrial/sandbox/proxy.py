@@ -297,6 +297,7 @@ class EgressProxy:
     def __init__(self, listen: Callable[[], Awaitable[socket.socket]]) -> None:
         self._listen = listen
         self._lock = asyncio.Lock()
+        self._started = asyncio.Event()
         self._stop = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._proxy: ForwardProxy | None = None
@@ -320,18 +321,20 @@ class EgressProxy:
             if self._task is None:
                 listener = await self._listen()
                 self._port = listener.getsockname()[1]
-                started: asyncio.Future[ForwardProxy] = asyncio.get_running_loop().create_future()
                 # A task of its own, because commands come and go in tasks of others; `close` waits for it.
-                self._task = asyncio.create_task(self._serve(listener, started))
-                self._proxy = await started
+                self._task = asyncio.create_task(self._serve(listener))
+            await self._started.wait()
             if self._proxy is None or self._task.done():
                 raise SandboxError("the sandbox's proxy has failed")
             return self._proxy
 
-    async def _serve(self, listener: socket.socket, started: asyncio.Future[ForwardProxy]) -> None:
-        async with ForwardProxy([listener]) as proxy:
-            started.set_result(proxy)
-            await self._stop.wait()
+    async def _serve(self, listener: socket.socket) -> None:
+        try:
+            async with ForwardProxy([listener]) as self._proxy:
+                self._started.set()
+                await self._stop.wait()
+        finally:
+            self._started.set()
 
     async def close(self) -> None:
         self._stop.set()

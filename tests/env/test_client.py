@@ -455,3 +455,23 @@ def test_it_works_wherever_a_client_does():
     )
     assert results["metadata"]["base_url"] == "http://127.0.0.1:9/v1"
     assert results["metadata"]["errors_by_kind"] == {"model": 3}
+
+
+ODD = Fail(500, "this one not", headers={"retry-after": "0"})
+DOWN = Fail(503, "down", headers={"retry-after": "0"})
+PAGE = Raw(b"<html>", 418, headers={"retry-after": "0"})
+
+
+@pytest.mark.parametrize("failure", [ODD, DOWN, PAGE])
+@pytest.mark.parametrize("retries", [0, 1, 2])
+def test_a_request_is_sent_once_and_as_often_again_as_the_config_says(failure, retries):
+    async def scenario():
+        async with FakeProvider(otherwise=failure) as fake:
+            config = vf.ClientConfig(base_url=fake.base_url, max_retries=retries)
+            results = await vf.SingleTurnEnv(dataset=[{"question": "?"}]).evaluate(config, "m")
+            return results["outputs"][0]["error"], fake.received
+
+    error, received = asyncio.run(scenario())
+    assert len(received) == 1 + retries
+    assert {each.payload["messages"][0]["content"] for each in received} == {"?"}
+    assert (error["error"], error["retryable"]) == ("ProviderError", True)

@@ -74,6 +74,7 @@ class ClientConfig(StrictModel):
     idle_timeout: Seconds = 120.0
     """How long an answer may pause."""
     max_retries: NonNegativeInt = 4
+    """How often a request is sent again, at most."""
     max_connections: Annotated[int, Field(gt=0)] = 512
     extra_headers: dict[str, str] = Field(default_factory=dict, repr=False)
     dialects: tuple[DialectName, ...] | None = None
@@ -167,6 +168,7 @@ class ClientConfig(StrictModel):
                 dialects=frozenset(self._dialects),
                 max_concurrent=self.max_connections,
                 retries=self.max_retries,
+                second_opinion=False,
                 connect_timeout_sec=self.connect_timeout,
                 first_byte_timeout_sec=self.timeout,
                 idle_timeout_sec=self.idle_timeout,

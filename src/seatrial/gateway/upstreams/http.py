@@ -40,6 +40,9 @@ class ProviderOptions(StrictModel):
     dialects: Annotated[frozenset[DialectName], Field(min_length=1)] = frozenset({"openai_chat"})
     max_concurrent: Annotated[int, Field(gt=0)] = 64
     retries: Annotated[int, Field(ge=0)] = 4
+    second_opinion: bool = True
+    """Whether a failure that one odd request may have brought about is followed by a plain question, and by the request
+    once more if that is answered. Who sends only requests of its own does without: all that fails is the provider's."""
     connect_timeout_sec: Seconds = 10.0
     first_byte_timeout_sec: Seconds = 600.0
     idle_timeout_sec: Seconds = 300.0

@@ -121,7 +121,8 @@ class HttpProvider:
             outcome = await self._turn(outgoing, asked)
             if isinstance(outcome, ModelReply):
                 return outcome
-            if outcome.told is not None and (outcome.hopeless or attempt >= self.options.retries):
+            is_last = outcome.hopeless or attempt >= self.options.retries
+            if is_last and outcome.told is not None and self.options.second_opinion:
                 return await self._second_opinion(outgoing, asked, outcome, began)
             await self._wait(attempt, outcome)
         raise AssertionError("attempts are counted without end")
@@ -180,7 +181,7 @@ class HttpProvider:
             return outcome
         if outcome.told is not None:
             return outcome.told
-        raise self._given_up(outcome)
+        raise self._given_up(outcome, self.options.retries + 2)
 
     async def _answers_plainly(self, request: ModelRequest) -> bool:
         if request.dialect is None or request.model is None:
@@ -207,9 +208,9 @@ class HttpProvider:
             self._end(asked)
         return True
 
-    def _given_up(self, failure: UpstreamFailure) -> ProviderError:
+    def _given_up(self, failure: UpstreamFailure, asked: int | None = None) -> ProviderError:
         kind = ModelSilentError if failure.silent else ProviderError
-        asked = self.options.retries + 1
+        asked = asked or self.options.retries + 1
         return kind(f"{failure.message} (asked {asked} times)" if asked > 1 else failure.message, failure.status)
 
     def _end(self, asked: "_Asked") -> None:

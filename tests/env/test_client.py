@@ -1,6 +1,7 @@
 """Clients: what may stand for a model, and what it answers or fails with."""
 
 import asyncio
+import inspect
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -120,11 +121,37 @@ def test_a_provider_of_another_dialect_is_translated_for():
     assert received[0].path == "/v1/messages"
 
 
-@pytest.mark.parametrize("name", ["messages", "prompt", "request", "whatever"])
-def test_a_function_gets_the_messages_or_the_request_as_its_parameter_says(name):
-    namespace: dict[str, Any] = {}
-    exec(f"def model({name}): return type({name}).__name__", namespace)  # noqa: S102 - the name is what it is about
-    assert said(complete(namespace["model"])) == ("list" if name in ("messages", "prompt") else "dict")
+@pytest.mark.parametrize(
+    ("model", "given"),
+    [
+        (lambda messages: (type(messages),), ["list"]),
+        (lambda whatever: (type(whatever),), ["list"]),
+        (lambda m, seed=7: (type(m), type(seed)), ["list", "int"]),
+        (lambda *m: [type(each) for each in m], ["list"]),
+        (lambda m, **_: type(m), ["list"]),
+        (lambda m, r: (type(m), type(r)), ["list", "dict"]),
+        (lambda request, messages: (type(request), type(messages)), ["list", "dict"]),
+        (lambda request: (type(request),), ["dict"]),
+    ],
+)
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_function_gets_the_messages_and_the_request_by_their_places(model, given, is_async):
+    def names(*args):
+        answer = model(*args)
+        return " ".join(each.__name__ for each in (answer if isinstance(answer, tuple | list) else [answer]))
+
+    async def later(*args):
+        return names(*args)
+
+    wrapped = later if is_async else names
+    wrapped.__signature__ = inspect.signature(model)
+    assert said(complete(wrapped)).split() == given
+
+
+@pytest.mark.parametrize("model", [lambda: "x", lambda *, messages: "x", lambda a, b, c: "x"])
+def test_a_function_that_cannot_be_called_so_is_refused_before_anything_starts(model):
+    with pytest.raises(vf.UsageError, match=r"takes .*, expected \(messages\) or \(messages, request\)"):
+        complete(model)
 
 
 def test_functions_may_be_async_or_objects_and_return_replies():

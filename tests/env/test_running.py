@@ -140,6 +140,38 @@ def test_a_group_comes_out_whole_and_compared_even_if_it_is_larger_than_what_may
         assert len({output["example_id"] for output in group}) == 1
 
 
+@pytest.mark.parametrize("each", [1, 3])
+def test_outputs_of_a_stream_have_the_advantages_of_their_group(each):
+    async def model(messages):
+        return str(next(answers))
+
+    answers = itertools.count()
+    env = Guessing(max_turns=1, rubric=vf.Rubric([lambda completion: float(completion[-1]["content"])]))
+    outputs = run(read(env.stream(2, model, "m", rollouts_per_example=each, max_concurrent=1)))
+    assert [output["example_id"] for output in outputs] == [0] * each + [1] * each
+    assert [output["advantage"] for output in outputs] == ([0.0] if each == 1 else [-1.0, 0.0, 1.0]) * 2
+
+
+def test_outputs_of_a_stream_wait_for_no_group_where_that_is_asked_for():
+    async def scenario():
+        may_end = asyncio.Event()
+
+        async def model(messages):
+            if next(asked):
+                await may_end.wait()
+            return "0"
+
+        asked = itertools.count()
+        came = []
+        stream = Guessing(max_turns=1).stream(1, model, "m", rollouts_per_example=2, independent_scoring=True)
+        async for output in stream:
+            came.append(output["advantage"])
+            may_end.set()
+        return came
+
+    assert run(scenario()) == [None, None]
+
+
 def test_outputs_that_are_scored_in_groups_wait_for_their_group():
     env = Guessing(max_turns=1, rubric=Ranking())
     outputs = run(read(env.stream(2, counting, "m", rollouts_per_example=3, max_concurrent=2)))

@@ -13,6 +13,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from inspect import Parameter
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -234,7 +235,7 @@ class Policy:
 _OVERLONG = ("context length", "context_length", "context window", "prompt is too long", "too many tokens")
 _OF_THE_CALL = frozenset({"timeout", "extra_headers"})
 """Sampling arguments by which SDKs are told how to ask; no server knows them."""
-_MESSAGES_NAMES = ("messages", "prompt")
+_BY_POSITION = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Parameter.VAR_POSITIONAL)
 _MOST_ANSWER_BYTES = 128 * 2**20
 _rollouts = itertools.count(1)
 
@@ -407,17 +408,39 @@ def _as_of_today(request: dict[str, Any], dialects: frozenset[DialectName]) -> d
 
 
 def _of_request(function: Callable[..., Any]) -> "ModelFunction":
-    """A function of a request from one that may also want the messages alone, which its parameter's name says."""
-    first = next(iter(inspect.signature(function).parameters), None)
-    if first not in _MESSAGES_NAMES:
+    """A function of a request from one of the messages, or of the messages and the request. Raises UsageError.
+
+    What it gets is told by how many arguments it has to have. Only a single one that is called `request` is no list.
+    """
+    count = _arguments_of(function)
+    if not count:
         return function
-    if inspect.iscoroutinefunction(function):
 
-        async def ask_async(request: dict[str, Any]) -> Any:
-            return await function(request["messages"])
+    def given(request: dict[str, Any]) -> tuple[Any, ...]:
+        return (request["messages"], request)[:count]
 
-        return ask_async
-    return lambda request: function(request["messages"])
+    async def ask_async(request: dict[str, Any]) -> Any:
+        return await function(*given(request))
+
+    call = getattr(function, "__call__", None)  # noqa: B004 - an object with an async __call__ is async too
+    is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+    return ask_async if is_async else lambda request: function(*given(request))
+
+
+def _arguments_of(function: Callable[..., Any]) -> int:
+    """How many arguments a model function gets: the messages, and the request; 0 for the request alone."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # a function in C, which takes what it takes
+        return 1
+    places = [each for each in signature.parameters.values() if each.kind in _BY_POSITION]
+    needed = [each for each in places if each.default is each.empty and each.kind is not each.VAR_POSITIONAL]
+    if not places or len(needed) > 2:
+        name = getattr(function, "__name__", type(function).__name__)
+        raise UsageError(f"the model function {name} takes {signature}, expected (messages) or (messages, request)")
+    if len(needed) > 1:
+        return 2
+    return 0 if places[0].name == "request" else 1
 
 
 async def _whole(chunks: AsyncIterator[bytes]) -> bytes:

@@ -456,9 +456,9 @@ class Environment(ABC):
         """Outputs as they end, for `async for`; leaving the loop cancels what runs and cleans it up.
 
         `inputs` are rows, of which there may be no end, or a number: the first rows to train on, -1 for all. At most
-        `max_concurrent` rollouts run or wait to be taken, so that a slow reader slows them down. Where the rubric
-        scores groups, those of one row come out one after the other when the last of them has ended. Options are those
-        of `evaluate`. Raises UsageError.
+        `max_concurrent` rollouts run or wait to be taken, so that a slow reader slows them down. Those of one row come
+        out one after the other when the last of them has ended, each with its `advantage`; with `independent_scoring`
+        each as it ends, without one. Options are those of `evaluate`. Raises UsageError.
         """
         plan = self._stream_plan(inputs, client, model, sampling_args, rollouts_per_example, max_concurrent, options)
         return _one_by_one(stream_outputs(self, plan, client))
@@ -531,7 +531,7 @@ class Environment(ABC):
         run = self._plan(kept, client, model, sampling_args, max_concurrent, chosen)
         if not isinstance(rows, RowDataset) and (run.save_to is not None or run.engine != "local"):
             raise UsageError("rows that come one by one run on this machine and are not stored; give a list of them")
-        return StreamPlan(rows, each, run, whole_groups=run.in_groups)
+        return StreamPlan(rows, each, run, whole_groups=not chosen.independent_scoring)
 
     def _rows_to_stream(self, inputs: DatasetSource | int, options: EvaluationOptions) -> RowDataset | Iterator[Row]:
         if isinstance(inputs, int):

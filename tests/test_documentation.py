@@ -2,16 +2,19 @@
 
 import ast
 import asyncio
+import inspect
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 
 from seatrial.cli.main import COMMANDS, cli
+from seatrial.env.parsers import Parser
 from seatrial.sandbox.embedded.backend import EmbeddedBackend
 from seatrial.verifier_kit import fenced_blocks
 from tests.conftest import REPOSITORY
@@ -78,6 +81,24 @@ def test_python_examples_run(page, tmp_path):
             if "examples/tasks" in block.body and "partial" not in block.body and (reason := why_no_limits()):
                 pytest.skip(reason)
             subprocess.run([sys.executable, "-c", block.body], cwd=REPOSITORY, check=True, timeout=60)
+
+
+_SCORING = re.compile(r"^def (\w+)\((.*\bcompletions?\b.*)\).*:\n(?:[ ]{4}.*\n)+", re.MULTILINE)
+
+
+@pytest.mark.parametrize("completion", [[], [{"role": "assistant", "content": None}]], ids=["no message", "no text"])
+def test_reward_functions_that_are_shown_score_a_model_that_did_not_answer(completion):
+    offered = {"parser": Parser(), "completion": completion, "completions": [completion], "answer": "yes"}
+    tried = []
+    for page in [*PAGES, *(REPOSITORY / "src/seatrial/cli/scaffolds").rglob("*.py.template")]:
+        for function in _SCORING.finditer(page.read_text()):
+            namespace: dict[str, Any] = {}
+            exec(function[0], namespace)  # noqa: S102 - what the page shows
+            names = inspect.signature(namespace[function[1]]).parameters
+            if offered.keys() >= names.keys():
+                namespace[function[1]](**{name: offered[name] for name in names})
+                tried.append(function[1])
+    assert {"right", "shortest", "correct"} <= {*tried}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

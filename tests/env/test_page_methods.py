@@ -217,3 +217,66 @@ def test_functions_of_a_rubric_are_added_to_the_reward(tmp_path):
     monitors = {"num_turns", "sandbox_oom", "sandbox_timeout", "agent_timeout", "agent_error"}
     assert {name: metrics[name] for name in monitors} == dict.fromkeys(monitors, 0.0)
     assert metrics.keys() == {"harbor_reward", "length", *monitors}
+
+
+def test_variables_and_image_are_told_of_a_state_that_somebody_made(tmp_path):
+    make_tasks(tmp_path, toml='[environment]\ndocker_image = "host"\n')
+    env = harbor_env(tmp_path, docker_image="python:3.11", environment_vars={"MINE": "1"})
+    state = {"task": "task_1", "model": "gpt-4", "interception_base_url": "http://127.0.0.1:9/v1"}
+    variables = asyncio.run(env.build_env_vars(state))
+    assert variables["OPENAI_BASE_URL"] == state["interception_base_url"]
+    assert (variables["OPENAI_MODEL"], variables["HARBOR_TASK_NAME"], variables["MINE"]) == ("gpt-4", "task_1", "1")
+    assert asyncio.run(env.get_docker_image(dict(state))) == "host"
+    alone = asyncio.run(env.build_env_vars({"info": {"task_dir": str(tmp_path / "task_1")}}))
+    assert alone["HARBOR_TASK_NAME"] == "task_1"
+    assert not {"OPENAI_BASE_URL", "OPENAI_MODEL"} & alone.keys()
+
+
+@pytest.mark.parametrize("method", ["build_env_vars", "get_docker_image"])
+def test_a_state_that_names_no_task_is_told_what_it_lacks(tmp_path, method):
+    env = harbor_env(make_tasks(tmp_path))
+    with pytest.raises(vf.UsageError, match=r"needs info\['task_dir'\].*its `task` is 'other'"):
+        asyncio.run(getattr(env, method)({"task": "other"}))
+
+
+def test_a_state_without_a_sandbox_is_not_judged_but_told_how_it_would_be(tmp_path):
+    env = harbor_env(make_tasks(tmp_path))
+    row = env.get_dataset()[0]
+    for state in ({}, dict(row), new_state(row, "m", None)):
+        with pytest.raises(vf.HookError, match=r"the state has no sandbox.* `await env\.rollout\(row, client, model\)`"):
+            asyncio.run(env.compute_reward(state))
+    with pytest.raises(vf.UsageError, match=r"the state has no client, error, model: make it by .*init_state"):
+        asyncio.run(env.setup_state(dict(row)))
+
+
+def test_what_a_rollout_left_is_judged_once_and_known_afterwards(tmp_path):
+    env = harbor_env(make_tasks(tmp_path), backend=world(verdict={REWARD_TXT: b"0.5"}))
+
+    async def scenario():
+        state = await env.rollout(env.get_dataset()[0], lambda messages: "", "m")
+        return state["reward"], await env.compute_reward(state), state["error"], state["evaluation"].reward
+
+    assert asyncio.run(scenario()) == (0.5, 0.5, None, 0.5)
+
+
+def test_an_agent_that_may_still_be_at_work_is_not_judged(tmp_path):
+    env = harbor_env(make_tasks(tmp_path))
+
+    async def scenario():
+        state = await env.init_state(env.get_dataset()[0], lambda messages: "", "m")
+        await env.setup_state(state)
+        try:
+            with pytest.raises(vf.HookError, match="not before post_rollout"):
+                await env.compute_reward(state)
+            await env.post_rollout(state)
+            return await env.compute_reward(state), state["error"]
+        finally:
+            await env.destroy_sandbox(state)
+
+    assert asyncio.run(scenario()) == (1.0, None)
+
+
+def test_a_state_is_made_with_any_client_that_is_open(tmp_path):
+    env = harbor_env(make_tasks(tmp_path))
+    with pytest.raises(vf.UsageError, match=r"ClientConfig, is not open: `async with .*open_client"):
+        asyncio.run(env.init_state(env.get_dataset()[0], vf.ClientConfig(base_url="http://127.0.0.1:9/v1"), "m"))

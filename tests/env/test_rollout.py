@@ -206,6 +206,6 @@ def test_a_state_that_a_hook_made_has_a_rollout_too():
 def test_a_hook_that_is_too_early_is_told_so(tmp_path):
     env = harbor_env(make_tasks(tmp_path))
     with pytest.raises(HookError, match="has no agent yet"):
-        asyncio.run(env.build_env_vars(new_state(ROW, "m", None)))
-    with pytest.raises(HookError, match="has no sandbox yet"):
+        asyncio.run(env.start_agent(new_state(ROW, "m", None)))
+    with pytest.raises(HookError, match="has no sandbox"):
         asyncio.run(env.post_sandbox_setup(new_state(ROW, "m", None)))

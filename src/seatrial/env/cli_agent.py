@@ -25,7 +25,7 @@ from seatrial.env.sandbox_client import SandboxRequest, without_client
 from seatrial.env.sandbox_mixin import SandboxMixin
 from seatrial.env.sandboxes import DEFAULT_IMAGE, WORKDIR, SandboxSettings
 from seatrial.env.turns import MultiTurnEnv
-from seatrial.errors import HookError
+from seatrial.errors import HookError, UsageError
 from seatrial.sandbox.runs import Scratch
 
 if TYPE_CHECKING:  # an HTTP server and client, and all dialects of models: the first rollout imports them
@@ -98,9 +98,16 @@ class CliAgentEnv(SandboxMixin, MultiTurnEnv):
         return self.docker_image
 
     async def build_env_vars(self, state: State) -> dict[str, str]:
-        """The variables of the agent, and of every command that hooks run in its sandbox."""
-        variables = {**_TIMEOUTS, **self.environment_vars, **agent_of(state).model_variables}
-        return {**variables, **model_variables(state["model"])} if state["model"] else variables
+        """The variables of the agent, and of every command that hooks run in its sandbox.
+
+        Those by which it finds its model are there once the way to the model is open. A state that somebody made names
+        it by `interception_base_url`, or has none.
+        """
+        agent, model = rollout_of(state).agent, state.get("model")
+        way = agent.model_variables if agent else {}
+        if not way and (url := state.get("interception_base_url")):
+            way = {"OPENAI_BASE_URL": url}
+        return {**_TIMEOUTS, **self.environment_vars, **way, **(model_variables(model) if model else {})}
 
     @without_client
     async def post_sandbox_setup(self, state: State) -> None:
@@ -141,7 +148,11 @@ class CliAgentEnv(SandboxMixin, MultiTurnEnv):
         return response
 
     async def setup_state(self, state: State) -> State | None:
-        """Make the sandbox, furnish it, and start the agent."""
+        """Make the sandbox, furnish it, and start the agent. Raises UsageError for a state that is not whole."""
+        if lacking := [name for name in ("client", "error", "info", "model") if name not in state]:
+            raise UsageError(
+                f"the state has no {', '.join(lacking)}: make it by `await env.init_state(row, client, model)`"
+            )
         await super().setup_state(state)
         state.update(rollout_id=f"rollout_{uuid.uuid4().hex[:8]}", agent_completed=False, agent_timed_out=False)
         state.update(agent_exit_code=None, agent_stdout=None, agent_stderr=None)

@@ -344,17 +344,31 @@ class Client:
 @asynccontextmanager
 async def open_client(given: object) -> AsyncIterator[Client]:
     """A client for the length of a block; one that is open already is left so. Raises UsageError."""
-    if isinstance(given, Client):
-        yield given
-        return
-    if isinstance(given, Policy):
-        given = given.client
-    upstream = make_upstream(given)
-    if isinstance(upstream, AbstractAsyncContextManager):
-        async with upstream:
-            yield Client(upstream, given)
+    client = _as_client(given)
+    if isinstance(client.upstream, AbstractAsyncContextManager) and client is not given:
+        async with client.upstream:
+            yield client
     else:
-        yield Client(upstream, given)
+        yield client
+
+
+def opened_client(given: object) -> Client:
+    """A client that is open already, or that needs not be. Raises UsageError for another."""
+    client = _as_client(given)
+    if isinstance(client.upstream, AbstractAsyncContextManager) and client is not given:
+        raise UsageError(
+            f"the client, of type {type(given).__name__}, is not open: "
+            "`async with seatrial.env.client.open_client(client) as opened` gives one that is"
+        )
+    return client
+
+
+def _as_client(given: object) -> Client:
+    """A client as it was given, or one that is perhaps to be opened yet. Raises UsageError."""
+    if isinstance(given, Client):
+        return given
+    given = given.client if isinstance(given, Policy) else given
+    return Client(make_upstream(given), given)
 
 
 def make_upstream(given: Any) -> Upstream:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 from seatrial.concurrency import complete, finish
 from seatrial.env.arguments import EvaluationOptions, constructor_arguments, refuse_unknown, takes_options, whole_number
-from seatrial.env.client import Client, Policy, chat_request, open_client, open_model
+from seatrial.env.client import Client, Policy, chat_request, open_client, open_model, opened_client
 from seatrial.env.hooks import blaming, call_each, marked_methods, maybe_await, stop
 from seatrial.env.messages import Messages, Response, as_messages, as_response
 from seatrial.env.monitors import MonitorRubric
@@ -214,14 +214,14 @@ class Environment(ABC):
     async def init_state(
         self,
         input: Mapping[str, Any],  # noqa: A002 - the name that authors know
-        client: Client,
+        client: Any,
         model: str,
         sampling_args: Mapping[str, Any] | None = None,
     ) -> State:
-        """The state of a rollout on a row. Raises UsageError for a row that is none."""
+        """The state of a rollout on a row. Raises UsageError for a row or a client that is none."""
         row = format_row(input, 0, self._format)
         state = new_state(row, model, sampling_args)
-        state["client"] = client.for_rollout()
+        state["client"] = opened_client(client).for_rollout()
         state["tools"] = self._tools_for(state)
         recorder = rollout_of(state).recorder
         recorder.trajectory_id, recorder.max_seq_len = state["trajectory_id"], self.max_seq_len

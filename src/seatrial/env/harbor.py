@@ -29,7 +29,7 @@ from seatrial.env.harbor_trials import (
 from seatrial.env.hooks import blaming, call_hook, cleanup, maybe_await, stop
 from seatrial.env.mcp import HarborMCPHealthcheck, HarborMCPMixin
 from seatrial.env.monitors import StepMonitorRubric
-from seatrial.env.rollout import State, rollout_of
+from seatrial.env.rollout import State, read_info, rollout_of
 from seatrial.env.rows import Row
 from seatrial.env.rubric import Rubric, as_reward
 from seatrial.env.running import RunPlan
@@ -157,13 +157,16 @@ class HarborEnv(HarborMCPMixin, CliAgentEnv):
 
     async def get_docker_image(self, state: State) -> str:
         """The image that the task names, else the one for all."""
-        return state["info"].get("docker_image") or self.docker_image
+        info = read_info(state)
+        if isinstance(info, Mapping) and "docker_image" in info:
+            return info["docker_image"] or self.docker_image
+        return self._task_of(state).config.environment.docker_image or self.docker_image
 
     async def build_env_vars(self, state: State) -> dict[str, str]:
         """The variables of every agent, and those by which it finds its task."""
         variables, task = await super().build_env_vars(state), self._task_of(state)
         named = {
-            "HARBOR_TASK_NAME": state["task"],
+            "HARBOR_TASK_NAME": state.get("task") or task.id,
             "HARBOR_TASK_DIR": TASK_DIR,
             "HARBOR_INSTRUCTION_PATH": INSTRUCTION_PATH,
             "AGENT_WORKDIR": self.agent_workdir,
@@ -284,9 +287,13 @@ class HarborEnv(HarborMCPMixin, CliAgentEnv):
         """Run the task's tests and read the reward they wrote: from reward.txt, else from reward.json.
 
         Whatever else they did is 0.0, with the reason in `state["evaluation"]`. When the machinery fails,
-        `state["error"]` says so.
+        `state["error"]` says so. What was judged already is not judged again. Raises HookError for a state without a
+        sandbox, and while the agent may still be at work.
         """
         workplace = self._workplace(state)
+        if (known := workplace.verdict()) is not None:
+            state["evaluation"] = known
+            return known.reward
         try:
             evaluation = await workplace.judge()
         except SeatrialError as error:
@@ -379,10 +386,13 @@ class HarborEnv(HarborMCPMixin, CliAgentEnv):
         return place.spec.task if place else self._known_tasks.task_of(state)
 
     def _workplace(self, state: State) -> TrialWorkplace:
-        """The trial of a rollout. Raises HookError for one that has none yet."""
+        """The trial of a rollout. Raises HookError for a state that has none."""
         trial = rollout_of(state).trial
         if trial is None:
-            raise HookError("the rollout has no sandbox yet: an override of setup_state calls that of HarborEnv first")
+            raise HookError(
+                "the state has no sandbox: an override of setup_state calls that of HarborEnv first. By hand, "
+                "`await env.rollout(row, client, model)` makes one, runs the agent in it and has the tests judge it"
+            )
         return trial
 
     def trial_spec(self, row: Row, model: str) -> "TrialSpec":

@@ -138,11 +138,16 @@ class KnownTasks:
     digests: dict[str, str] = field(default_factory=dict)
 
     def task_of(self, row: Mapping[str, Any]) -> Task:
-        """The task of a row. Raises UsageError for a row that names none."""
+        """The task of a row: the one in the folder that its info says, else the one of that name. Raises UsageError."""
         info = read_info(row)
         folder = info.get("task_dir") if isinstance(info, Mapping) else None
+        if folder is None:
+            folder = next((folder for folder, task in self.tasks.items() if task.id == row.get("task")), None)
         if not isinstance(folder, str):
-            raise UsageError("a row for HarborEnv needs info['task_dir'], the folder of its task")
+            raise UsageError(
+                "a row for HarborEnv needs info['task_dir'], the folder of its task, or the name of a task that the "
+                f"environment has; its `task` is {row.get('task')!r}"
+            )
         if folder not in self.tasks:
             from seatrial.tasks.load import load_task  # noqa: PLC0415 - see the top
 

@@ -120,12 +120,17 @@ class TrialWorkplace:
         async with self._explaining():
             self._work = await self.turn.take_stock(result)
 
-    async def judge(self) -> EvaluationResult:
-        """Verify what the agent left, and score it; the same again when asked again. Raises TrialError."""
+    def verdict(self) -> EvaluationResult | None:
+        """How the round was judged; None as long as it was not. Raises HookError while the agent may be at work."""
         if self._ended is None:
             raise HookError(
                 "the tests judge what an agent left at its end, and it has not ended: not before post_rollout"
             )
+        return self.turn.notes.evaluation
+
+    async def judge(self) -> EvaluationResult:
+        """Verify what the agent left, and score it. Raises TrialError."""
+        assert self._ended is not None  # noqa: S101 - `verdict` has been asked
         if self.turn.notes.evaluation is None:
             assert self._work is not None  # noqa: S101 - it is only missing where a zero was noted instead
             async with self._explaining():

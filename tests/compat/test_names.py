@@ -35,6 +35,7 @@ from seatrial.compat.names import (
     normalize_messages,
     parse_is_truncated,
     parse_response_messages,
+    parse_response_tokens,
     print_prompt_completions_sample,
     print_time,
     quiet_verifiers,
@@ -98,6 +99,46 @@ def test_an_answer_is_taken_apart():
     answer = {"choices": [{"message": ASSISTANT, "finish_reason": "length"}]}
     assert asyncio.run(parse_response_messages(answer, "chat")) == [ASSISTANT]
     assert asyncio.run(parse_is_truncated(answer)) is True
+
+
+CHOICE = {
+    "message": ASSISTANT,
+    "finish_reason": "stop",
+    "token_ids": [4, 5, 6],
+    "logprobs": {"content": [{"token": "x", "logprob": -0.5}, {"token": "y", "logprob": -1.0}, {"logprob": -2.0}]},
+}
+TOKENS = {
+    "prompt_ids": [1, 2],
+    "prompt_mask": [0, 0],
+    "completion_ids": [4, 5, 6],
+    "completion_mask": [1, 1, 1],
+    "completion_logprobs": [-0.5, -1.0, -2.0],
+    "overlong_prompt": False,
+    "is_truncated": False,
+}
+ONE_LESS = {
+    **TOKENS,
+    "completion_ids": [4, 5],
+    "completion_mask": [1, 1],
+    "completion_logprobs": [-0.5, -1.0],
+    "is_truncated": True,
+}
+NONE_LEFT = {"completion_ids": [], "completion_mask": [], "completion_logprobs": []}
+TOO_LONG = {**TOKENS, "prompt_ids": [1], "prompt_mask": [0], **NONE_LEFT, "overlong_prompt": True, "is_truncated": True}
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [((), TOKENS), ((5,), TOKENS), ((4,), ONE_LESS), (("chat", 4), ONE_LESS), (("chat",), TOKENS), ((1,), TOO_LONG)],
+)
+def test_the_tokens_of_an_answer_are_cut_at_the_limit_by_either_order_of_arguments(limits, expected):
+    answer = {"prompt_token_ids": [1, 2], "choices": [CHOICE]}
+    assert asyncio.run(parse_response_tokens(answer, *limits)) == expected
+
+
+def test_an_answer_without_tokens_has_none():
+    for answer in (None, "text", {"choices": [{"message": ASSISTANT, "finish_reason": "length"}]}):
+        assert asyncio.run(parse_response_tokens(answer, max_seq_len=9)) is None
 
 
 def test_a_client_is_what_it_was_made_from():

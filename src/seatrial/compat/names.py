@@ -25,6 +25,7 @@ from seatrial.env.hooks import call_hook
 from seatrial.env.messages import AttributeTable, ChatMessage, Messages, Response, ToolCall, as_messages, as_response
 from seatrial.env.messages import Message as ChatMessageLike
 from seatrial.env.parsers import extract_boxed_answer, extract_hash_answer
+from seatrial.env.rollout import Recorder
 from seatrial.errors import InfraError, InvalidModelResponseError, SeatrialError, UsageError
 from seatrial.model.job import Layout
 from seatrial.model.outcome import format_mean
@@ -193,6 +194,22 @@ async def parse_response_messages(response: Response | Any, *_no_effect: Any) ->
 
 async def parse_is_truncated(response: Response | Any, *_no_effect: Any) -> bool:
     return as_response(response).is_truncated
+
+
+async def parse_response_tokens(
+    response: Response | Any, message_type: str | int | None = None, max_seq_len: int | None = None
+) -> TrajectoryStepTokens | None:
+    """The tokens of an answer, cut where prompt and answer together exceed `max_seq_len`; None if no server told them.
+
+    The limit is the second argument in newer releases; in older ones that is the type of the message.
+    """
+    limit = message_type if isinstance(message_type, int) else max_seq_len
+    answer = None if response is None else as_response(response)
+    if answer is None or answer.tokens is None:
+        return None
+    tokens = Recorder(max_seq_len=limit).step([], answer)["tokens"]
+    told = len(answer.tokens.prompt_ids) + len(answer.tokens.completion_ids)
+    return TrajectoryStepTokens(tokens, is_truncated=limit is not None and told > limit)
 
 
 class TextContentPart(AttributeTable):

@@ -317,7 +317,7 @@ _TABLE: dict[str, dict[str, str]] = {
     ),
     "utils.path_utils": {"write_temp_file": "compat.names"},
     "utils.response_utils": {
-        **_all(("parse_is_truncated", "parse_response_messages"), "compat.names"),
+        **_all(("parse_is_truncated", "parse_response_messages", "parse_response_tokens"), "compat.names"),
         "parse_response_message": "compat.names:parse_response_messages",
     },
     "utils.tool_utils": _all(("convert_func_to_oai_tool", "convert_func_to_tool_def"), "env.tool_tables:tool_table"),

@@ -143,6 +143,20 @@ def test_an_agent_that_exits_7_is_judged_by_what_it_did(desk, tmp_path):
     assert record_of(output).agent_result.exit_code == 7
 
 
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("exec 2>&1; echo begin; echo oops >&2; exit 3", "stdout ends with: begin\noops"),
+        ("echo begin; echo oops >&2; exit 3", "stderr ends with: oops"),
+        ("exit 3", "it wrote nothing"),
+    ],
+)
+def test_what_a_crashed_agent_wrote_last_is_shown_wherever_it_went(desk, tmp_path, caplog, command, told):
+    output = only(real(desk, make_tasks(tmp_path), command))
+    assert told in caplog.text
+    assert ("oops" in output["agent_stdout"] + output["agent_stderr"]) == ("oops" in command)
+
+
 def test_an_agent_that_is_not_there_is_judged_too(desk, tmp_path):
     output = only(real(desk, make_tasks(tmp_path), "/no/such/agent"))
     assert (output["agent_exit_code"], output["reward"], output["error"]) == (127, 0.0, None)

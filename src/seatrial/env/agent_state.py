@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # an HTTP server and client, and all dialects of models: the 
 
 _MAX_OUTPUT_BYTES = 2**20
 _MAX_TOLD = 1000
-_CRASHED = "rollout of %s: the agent ended with exit code %s after %.1f s; stderr ends with: %s"
+_CRASHED = "rollout of %s: the agent ended with exit code %s after %.1f s; %s"
 
 _log = logging.getLogger(__name__)
 
@@ -149,8 +149,7 @@ class AgentState:
         result = self.run.result()
         state["agent_exit_code"], state["agent_timed_out"] = result.exit_code, result.status == "timed_out"
         if result.status != "timed_out" and result.exit_code:  # one that we have ended has none
-            end = state["agent_stderr"][-_MAX_TOLD:].strip() or "nothing"
-            _log.warning(_CRASHED, state["task"], result.exit_code, result.duration_sec, end)
+            _log.warning(_CRASHED, state["task"], result.exit_code, result.duration_sec, _last_words(state))
 
     async def _silence(self) -> ProviderError | None:
         """The model's failure, if it owed the agent an answer when its time was over."""
@@ -174,6 +173,14 @@ def _why(state: State) -> RolloutEnded:
     if state.get("prompt_too_long"):
         return RolloutEnded(400, "the prompt exceeds the maximum context length of the model (context_length_exceeded)")
     return RolloutEnded(429, f"the rollout has ended ({state['stop_condition']}): there are no more answers")
+
+
+def _last_words(state: State) -> str:
+    """What an agent wrote last: to stderr, or to stdout, where many send their errors too."""
+    for name in ("stderr", "stdout"):
+        if end := state[f"agent_{name}"].strip()[-_MAX_TOLD:]:
+            return f"{name} ends with: {end}"
+    return "it wrote nothing"
 
 
 def _tail(path: Path) -> str:

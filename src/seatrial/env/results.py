@@ -19,7 +19,7 @@ _COLUMNS = (
 )
 _WHERE_KNOWN = ("policy_version", "step_rewards", "step_metrics")
 _OF_AGENTS = ("agent_exit_code", "agent_timed_out")
-_MAX_STDERR = 2000
+_MAX_SAID = 2000
 _MAX_CAUSES = 10
 
 NEEDED = frozenset({*_COLUMNS, "reward", "error", "evaluation"})
@@ -44,7 +44,7 @@ def make_output(state: State, columns: Sequence[str] = ()) -> Output:
     """What is kept of a rollout; `reward` is None when it was not scored, and `error` then says why.
 
     `outcome` is that of a rollout that is a trial, as `seatrial show` has it. How an agent ended is there where there
-    was one, with the end of what it wrote to stderr. Each metric is there by its own name too.
+    was one, with the end of what it wrote to stdout and stderr. Each metric is there by its own name too.
     """
     error = state["error"]
     record = rollout_of(state).record
@@ -80,7 +80,8 @@ def _token_usage(state: State) -> dict[str, int] | None:
 
 def _agent_columns(state: State) -> dict[str, Any]:
     ended = {name: state[name] for name in _OF_AGENTS if name in state}
-    return {**ended, "agent_stderr": (state.get("agent_stderr") or "")[-_MAX_STDERR:]} if ended else {}
+    said = {name: (state.get(name) or "")[-_MAX_SAID:] for name in ("agent_stdout", "agent_stderr")}
+    return {**ended, **said} if ended else {}
 
 
 def describe(error: BaseException) -> dict[str, Any]:

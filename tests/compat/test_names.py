@@ -123,7 +123,7 @@ ONE_LESS = {
     "completion_logprobs": [-0.5, -1.0],
     "is_truncated": True,
 }
-NONE_LEFT = {"completion_ids": [], "completion_mask": [], "completion_logprobs": []}
+NONE_LEFT: dict[str, list[int]] = {"completion_ids": [], "completion_mask": [], "completion_logprobs": []}
 TOO_LONG = {**TOKENS, "prompt_ids": [1], "prompt_mask": [0], **NONE_LEFT, "overlong_prompt": True, "is_truncated": True}
 
 

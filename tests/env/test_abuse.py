@@ -6,6 +6,7 @@ import pytest
 
 import seatrial as vf
 from tests.env.games import Guessing, counting
+from tests.env.worlds import make_tasks
 
 ROLLOUTS, BROKEN = 64, 10
 ROWS: list[dict[str, Any]] = [
@@ -132,3 +133,70 @@ def test_a_cleanup_that_raises_costs_nobody_anything():
     results = Untidy(dataset=ROWS).evaluate_sync(counting, "m")
     assert results["metadata"]["scored"] == ROLLOUTS
     assert results["outputs"][0]["cleanup_errors"] == ["sweep failed: RuntimeError: no broom"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"dataset_path": None}, "dataset_path is None, expected a path"),
+        ({"run_command": ["python", "agent.py"]}, "run_command is of type list, expected a str"),
+        ({"tasks": 3}, "tasks is 3, expected a list of names"),
+        ({"layout": "x"}, "layout: expected 'harbor' or 'verifiers', found 'x'"),
+        ({"network": "x"}, "network is 'x', expected one of 'public', 'none'"),
+        ({"enforcement": "x"}, "enforcement is 'x', expected one of 'required', 'partial'"),
+        ({"image_fallback": 3}, "image_fallback is 3, expected one of "),
+        ({"image_map": "a"}, "image_map is of type str, expected a table"),
+        ({"image_map": {"a": 3}}, r"image_map\.a: expected a valid string, found 3"),
+        ({"environment_vars": "x"}, "environment_vars is of type str, expected a table"),
+        ({"allow_env": 3}, "allow_env is 3, expected a list of names"),
+        ({"memory_gb": "x"}, "memory_gb='x': expected more than 0"),
+        ({"timeout_seconds": -1}, "timeout_seconds=-1: expected more than 0"),
+        ({"max_turns": "x"}, "max_turns is 'x', expected a whole number"),
+        ({"pass_threshold": "x"}, "pass_threshold is x, expected a reward from 0 to 1"),
+        ({"translate": "x"}, "translate is 'x', expected one of 'lenient', 'strict'"),
+        ({"interception_port": "x"}, "interception_port is 'x', expected a whole number"),
+        ({"backend": 4}, "backend is 4, expected the name of one"),
+        ({"rubric": [1]}, "rubric is of type list, expected a Rubric"),
+        ({"sampling_args": [1]}, "sampling_args is of type list, expected a table"),
+    ],
+)
+def test_an_environment_that_makes_no_sense_is_refused_when_it_is_made(tmp_path, options, said):
+    given = {"run_command": "true", "dataset_path": make_tasks(tmp_path), "image": "host", **options}
+    with pytest.raises(vf.UsageError, match=said):
+        vf.HarborEnv(**given)
+
+
+def test_one_name_of_a_variable_is_not_taken_for_its_letters(tmp_path):
+    env = vf.HarborEnv("true", make_tasks(tmp_path), allow_env="HOME")
+    assert env.trial_options.allow_env == ("HOME",)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"sampling_args": "x"}, "sampling_args is of type str, expected a table"),
+        ({"state_columns": 3}, "state_columns is 3, expected a list of names"),
+        ({"shuffle": True, "seed": [1]}, r"seed is \[1\], expected a whole number"),
+        ({"save_to": 3}, "save_to is 3, expected a path"),
+    ],
+)
+def test_an_evaluation_that_makes_no_sense_is_refused(options, said):
+    with pytest.raises(vf.UsageError, match=said):
+        vf.SingleTurnEnv(dataset=[{"question": "?"}]).evaluate_sync(lambda messages: "x", "m", **options)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: vf.Rubric(3), "funcs is 3, expected a list"),  # type: ignore[arg-type]
+        (lambda: vf.Rubric([3]), "the rubric has 3 among its functions"),  # type: ignore[list-item]
+        (lambda: vf.Rubric([len], ["x"]), "the rubric has 'x' among its weights"),  # type: ignore[list-item]
+        (lambda: vf.EnvGroup(envs=[3]), "one of envs is of type int, expected an Environment"),  # type: ignore[list-item]
+        (lambda: vf.load_environment(None), "the name of an environment is of type NoneType"),  # type: ignore[arg-type]
+        (lambda: vf.load_job(None), "the folder of the job is None, expected a path"),  # type: ignore[arg-type]
+        (lambda: vf.compare([]), "the folder of the job is .*, expected a path"),  # type: ignore[arg-type]
+    ],
+)
+def test_other_values_that_make_no_sense_are_refused_in_words(make, said):
+    with pytest.raises(vf.UsageError, match=said):
+        make()

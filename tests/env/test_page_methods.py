@@ -222,12 +222,12 @@ def test_functions_of_a_rubric_are_added_to_the_reward(tmp_path):
 def test_variables_and_image_are_told_of_a_state_that_somebody_made(tmp_path):
     make_tasks(tmp_path, toml='[environment]\ndocker_image = "host"\n')
     env = harbor_env(tmp_path, docker_image="python:3.11", environment_vars={"MINE": "1"})
-    state = {"task": "task_1", "model": "gpt-4", "interception_base_url": "http://127.0.0.1:9/v1"}
+    state = vf.State(task="task_1", model="gpt-4", interception_base_url="http://127.0.0.1:9/v1")
     variables = asyncio.run(env.build_env_vars(state))
     assert variables["OPENAI_BASE_URL"] == state["interception_base_url"]
     assert (variables["OPENAI_MODEL"], variables["HARBOR_TASK_NAME"], variables["MINE"]) == ("gpt-4", "task_1", "1")
-    assert asyncio.run(env.get_docker_image(dict(state))) == "host"
-    alone = asyncio.run(env.build_env_vars({"info": {"task_dir": str(tmp_path / "task_1")}}))
+    assert asyncio.run(env.get_docker_image(vf.State(state))) == "host"
+    alone = asyncio.run(env.build_env_vars(vf.State(info={"task_dir": str(tmp_path / "task_1")})))
     assert alone["HARBOR_TASK_NAME"] == "task_1"
     assert not {"OPENAI_BASE_URL", "OPENAI_MODEL"} & alone.keys()
 
@@ -242,11 +242,11 @@ def test_a_state_that_names_no_task_is_told_what_it_lacks(tmp_path, method):
 def test_a_state_without_a_sandbox_is_not_judged_but_told_how_it_would_be(tmp_path):
     env = harbor_env(make_tasks(tmp_path))
     row = env.get_dataset()[0]
-    for state in ({}, dict(row), new_state(row, "m", None)):
-        with pytest.raises(vf.HookError, match=r"the state has no sandbox.* `await env\.rollout\(row, client, model\)`"):
+    for state in (vf.State(), vf.State(row), new_state(row, "m", None)):
+        with pytest.raises(vf.HookError, match=r"has no sandbox.* `await env\.rollout\(row, client, model\)`"):
             asyncio.run(env.compute_reward(state))
     with pytest.raises(vf.UsageError, match=r"the state has no client, error, model: make it by .*init_state"):
-        asyncio.run(env.setup_state(dict(row)))
+        asyncio.run(env.setup_state(vf.State(row)))
 
 
 def test_what_a_rollout_left_is_judged_once_and_known_afterwards(tmp_path):

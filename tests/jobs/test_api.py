@@ -13,6 +13,7 @@ from seatrial.model.job import AgentOptions, RunOptions, TrialOptions
 from seatrial.store.job_store import JobStore
 from seatrial.tasks.load import load_task
 from tests.jobs.samples import FakeTrials
+from tests.trial.support import write_task
 
 pytestmark = pytest.mark.usefixtures("null_sandboxes")
 
@@ -117,3 +118,41 @@ def test_names_of_new_folders_are_free(tmp_path):
 @pytest.mark.parametrize(("folder", "name"), [("nightly-3", "nightly-3"), ("..my job", "my-job"), ("日本", "job")])
 def test_names_of_jobs(tmp_path, folder, name):
     assert job_name(tmp_path / folder) == name
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"tasks": []}, "tasks: Tuple should have at least 1 item"),
+        ({"tasks": None}, "a task is None, expected a path"),
+        ({"attempts": 0}, "attempts: expected greater than or equal to 1, found 0"),
+        ({"agent": None}, "agent is None, expected the name of one, AgentOptions, or a list of them"),
+        ({"agent": {"name": "oracle"}}, "expected the name of one, AgentOptions, or a list of them"),
+        ({"agent": ["noop", 3]}, "expected the name of one, AgentOptions, or a list of them"),
+        ({"agent": ["noop", "noop"]}, "two agents are called 'noop'"),
+        ({"options": RunOptions()}, "trial: expected .* TrialOptions, found a value of type RunOptions"),
+        ({"model": "gpt"}, "model: expected .* ModelOptions, found a value of type str"),
+        ({"folder": 3}, "folder is 3, expected a path"),
+    ],
+)
+def test_a_job_that_makes_no_sense_is_refused_in_words(tmp_path, arguments, said):
+    given = {"tasks": write_task(tmp_path / "task"), "folder": tmp_path / "job", **arguments}
+    with pytest.raises(UsageError, match=said):
+        run_job(**given)
+    assert not (tmp_path / "job").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"task": None}, "task is None, expected a path"),
+        ({"agent": ["noop"]}, "expected the name of one, or AgentOptions"),
+        ({"options": {}}, "options is of type dict, expected a TrialOptions"),
+        ({"model": "gpt"}, "model is of type str, expected a ModelOptions"),
+        ({"folder": __file__}, "no folder for the trial can be made there: File exists"),
+    ],
+)
+def test_a_trial_that_makes_no_sense_is_refused_in_words(tmp_path, arguments, said):
+    given = {"task": write_task(tmp_path / "task"), "agent": "noop", **arguments}
+    with pytest.raises(UsageError, match=said):
+        run_trial(**given)

@@ -1,8 +1,8 @@
 """What people may ask of a job, and the form in which it is stored."""
 
 import pytest
-from pydantic import ValidationError
 
+from seatrial.errors import UsageError
 from seatrial.model.base import to_json
 from seatrial.model.job import AgentOptions, JobFile, RunOptions
 from tests.jobs.samples import job_file, job_spec
@@ -20,7 +20,7 @@ def test_an_agent_is_called_by_its_label():
 
 def test_agents_must_be_told_apart():
     twice = (AgentOptions(name="command", command="a"), AgentOptions(name="command", command="b"))
-    with pytest.raises(ValidationError, match="two agents are called 'command'; give one of them a `label`"):
+    with pytest.raises(UsageError, match="two agents are called 'command'; give one of them a `label`"):
         job_spec(agents=twice)
 
 
@@ -38,11 +38,11 @@ def test_agents_must_be_told_apart():
     ],
 )
 def test_what_makes_no_sense_is_refused(changes):
-    with pytest.raises(ValidationError):
+    with pytest.raises(UsageError):
         job_spec(**changes)
 
 
 @pytest.mark.parametrize("options", [{"concurrent": 0}, {"retries": -1}, {"max_trials": 0}, {"max_wall_sec": 0.0}])
 def test_budgets_are_positive(options):
-    with pytest.raises(ValidationError):
+    with pytest.raises(UsageError):
         RunOptions(**options)

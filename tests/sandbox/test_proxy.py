@@ -271,15 +271,19 @@ def test_whoever_is_cancelled_while_the_proxy_starts_harms_no_other_command():
     async def scenario():
         problems = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
-        outbound = EgressProxy(listen)
+        starting = asyncio.Event()
+
+        async def listen_at_last():
+            starting.set()
+            return await listen()
 
         async def command():
             async with outbound.access(ALLOWED):
                 pass
 
+        outbound = EgressProxy(listen_at_last)
         task = asyncio.create_task(command())
-        while outbound._task is None:
-            await asyncio.sleep(0)
+        await starting.wait()
         task.cancel()
         await asyncio.wait({task})
         async with outbound.access(ALLOWED) as environment:

@@ -22,6 +22,7 @@ from seatrial.analysis.summary import JobSummary, by_agent, planned_trials, summ
 from seatrial.analysis.tables import Table, html_table, interval, money
 from seatrial.errors import JobError, UsageError
 from seatrial.jobs.plan import plan_trials
+from seatrial.model.arguments import as_path
 from seatrial.model.assessment import Assessment
 from seatrial.model.evaluation import (
     Annotation,
@@ -475,7 +476,7 @@ def agents_table(agents: Mapping[str, Figures]) -> Table:
 
 def load_job(folder: str | Path) -> LoadedJob:
     """Read the job in a folder. Raises JobError that says why there is none to be read."""
-    store = JobStore.open(Path(folder))
+    store = JobStore.open(as_path("the folder of the job", folder))
     census = store.census()
     trials = tuple(as_counted(census.entries))
     tagged = _with_tags_beside(trials, store)

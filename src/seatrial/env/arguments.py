@@ -4,40 +4,19 @@ For an unknown one it finds the one that was probably meant.
 """
 
 import inspect
-import operator
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from functools import wraps
 from pathlib import Path
 from typing import Any, Self, TypeVar, cast
 
-from seatrial.errors import UnknownArgumentError, UsageError
+from seatrial.errors import UsageError
+from seatrial.model.arguments import as_names, as_path, refuse_unknown, whole_number
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-
-
-def refuse_unknown(what: str, unknown: Collection[str], known: Iterable[str]) -> None:
-    """Raise UnknownArgumentError when there are arguments that are left over; it names those that are like them."""
-    if unknown:
-        names = sorted(set(known) - set(unknown))
-        hints = "; ".join(_hint(name, names) for name in unknown)
-        raise UnknownArgumentError(f"{what} got an unknown argument {hints}")
-
-
-def whole_number(name: str, value: Any, least: int | None = None) -> int:
-    """A number of things, as it was given. Raises UsageError for anything else, or less than `least`."""
-    expected = "a whole number" if least is None else f"a whole number, {least} or more"
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = None
-    if number is None or isinstance(value, bool) or (least is not None and number < least):
-        raise UsageError(f"{name} is {value!r}, expected {expected}")
-    return number
 
 
 def constructor_arguments(kind: type) -> list[str]:
@@ -74,11 +53,6 @@ def passes_on(taker: Callable[..., Any]) -> Callable[[F], F]:
         return cast("F", extended)
 
     return extend
-
-
-def _hint(name: str, known: list[str]) -> str:
-    near = get_close_matches(name, known, n=1)
-    return f"{name}: did you mean {near[0]}?" if near else f"{name}: there are {', '.join(known)}"
 
 
 # Options of an evaluation. Those of verifiers that have another name here, or mean nothing: docs/environments.md.
@@ -130,10 +104,13 @@ class EvaluationOptions:
             raise UsageError("resume=True goes on with what is in a folder: name it by save_to")
         if self.address is not None and self.engine == "local":
             raise UsageError("address is that of a cluster: name its engine too, as in engine='ray'")
-        for name in ("retries", "max_retries"):
+        for name, least in (("retries", 0), ("max_retries", 0), ("seed", None), ("shuffle_seed", None)):
             value = getattr(self, name)
             if value is not None:
-                whole_number(name, value, 0)
+                whole_number(name, value, least)
+        for name in ("save_to", "results_path"):
+            as_path(name, getattr(self, name) or ".")
+        as_names("state_columns", self.state_columns or ())
         if self.push_to_hf_hub:
             raise UsageError("push_to_hf_hub: nothing is sent to a hub from here; keep the results by save_to=FOLDER")
 
@@ -147,8 +124,7 @@ class EvaluationOptions:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        named = self.state_columns or ()
-        return (named,) if isinstance(named, str) else tuple(named)
+        return as_names("state_columns", self.state_columns or ())
 
     @property
     def trial_retries(self) -> int:

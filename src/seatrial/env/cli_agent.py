@@ -26,6 +26,7 @@ from seatrial.env.sandbox_mixin import SandboxMixin
 from seatrial.env.sandboxes import DEFAULT_IMAGE, WORKDIR, SandboxSettings
 from seatrial.env.turns import MultiTurnEnv
 from seatrial.errors import HookError, UsageError
+from seatrial.model.arguments import instance_of, one_of, whole_number
 from seatrial.sandbox.runs import Scratch
 
 if TYPE_CHECKING:  # an HTTP server and client, and all dialects of models: the first rollout imports them
@@ -73,6 +74,10 @@ class CliAgentEnv(SandboxMixin, MultiTurnEnv):
         translate: Literal["lenient", "strict"] = "lenient",
         **kwargs: Any,
     ) -> None:
+        instance_of("run_command", run_command, str)
+        one_of("translate", translate, ("lenient", "strict"))
+        if interception_port is not None:
+            whole_number("interception_port", interception_port, 0)
         prices: str | Path | None = kwargs.pop("prices", None)
         settings = SandboxSettings.take_from(kwargs)
         super().__init__(max_turns=max_turns, timeout_seconds=settings.seconds_within(timeout_seconds), **kwargs)

@@ -10,7 +10,7 @@ import inspect
 import itertools
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from inspect import Parameter
@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 import orjson
 from pydantic import Field, ValidationError, field_validator
 
-from seatrial.env.arguments import refuse_unknown
 from seatrial.env.messages import Messages, Response, as_messages, as_response, chat_namespace
 from seatrial.env.tool_tables import as_tool_tables
 from seatrial.errors import InvalidModelResponseError, ModelSilentError, OverlongPromptError, ProviderError, UsageError
 from seatrial.gateway.api import Answering, ModelRequest, ReportsFailures, Upstream
-from seatrial.model.base import NonNegativeInt, StrictModel
+from seatrial.model.arguments import OptionsModel, usage_error
+from seatrial.model.base import NonNegativeInt
 from seatrial.model.trace import DialectName
 from seatrial.untrusted.json import parse_object
 
@@ -56,7 +56,7 @@ _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 Seconds = Annotated[float, Field(gt=0)]
 
 
-class ClientConfig(StrictModel):
+class ClientConfig(OptionsModel):
     """A provider of models. Raises UsageError for values that make no sense.
 
     The key is `api_key`, or what the variable `api_key_var` holds. Without either, OpenAI's own address gets the key
@@ -109,18 +109,15 @@ class ClientConfig(StrictModel):
                 raise ValueError(f"the header {name} holds a line break, which no header may")
         return value
 
-    def __init__(self, **values: Any) -> None:
+    def __init__(self, *unnamed: Any, **values: Any) -> None:
         if "api_base_url" in values:  # what the address is called elsewhere
             values.setdefault("base_url", values.pop("api_base_url"))
         if values.get("extra_headers", {}) is None:
             del values["extra_headers"]
-        values["endpoint_configs"] = tuple(_as_table(each) for each in values.get("endpoint_configs") or ())
-        fields = type(self).model_fields
-        refuse_unknown("ClientConfig", [name for name in values if name not in fields], fields)
-        try:
-            super().__init__(**values)
-        except ValidationError as error:
-            raise _usage_error(error) from None
+        endpoints = values.get("endpoint_configs") or ()
+        if isinstance(endpoints, Sequence):
+            values["endpoint_configs"] = tuple(_as_table(each) for each in endpoints)
+        super().__init__(*unnamed, **values)
 
     def with_key(self) -> Self:
         """The same with its key in it, for a process that does not have the variable in which the key is."""
@@ -176,7 +173,7 @@ class ClientConfig(StrictModel):
                 headers=self.extra_headers,
             )
         except ValidationError as error:
-            raise _usage_error(error) from None
+            raise usage_error("ClientConfig", error) from None
         if self.api_key is None or variable is None:
             return HttpProvider(options)
         return HttpProvider(options, environ={variable: self.api_key})
@@ -193,12 +190,6 @@ def _as_table(endpoint: Any) -> dict[str, Any]:
         raise UsageError("ClientConfig: endpoint_configs: an endpoint has no endpoints of its own")
     table.pop("endpoint_configs", None)
     return table
-
-
-def _usage_error(error: ValidationError) -> UsageError:
-    first = error.errors()[0]
-    where = ".".join(map(str, first["loc"]))
-    return UsageError(f"ClientConfig: {where}: {first['msg'].removeprefix('Value error, ')}")
 
 
 # Policy: a model that is exchanged between rollouts, while they go on.

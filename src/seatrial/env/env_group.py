@@ -13,6 +13,7 @@ from seatrial.env.rollout import State, read_info
 from seatrial.env.rows import Row
 from seatrial.env.rubric import RewardFunc, Rubric
 from seatrial.errors import UsageError
+from seatrial.model.arguments import instance_of
 
 # Routes.
 
@@ -170,6 +171,8 @@ class EnvGroup(Environment):
         self.env_names = list(env_names or [f"env_{number}" for number in range(len(self.envs))])
         if not self.envs:
             raise UsageError("an EnvGroup needs at least one environment")
+        for env in self.envs:
+            instance_of("one of envs", env, Environment)
         if len(self.env_names) != len(self.envs) or len(set(self.env_names)) != len(self.envs):
             raise UsageError(f"env_names are {self.env_names}, expected {len(self.envs)} different ones")
         self.env_map = dict(zip(self.env_names, self.envs, strict=True))

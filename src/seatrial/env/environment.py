@@ -13,7 +13,7 @@ from types import CoroutineType, TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 from seatrial.concurrency import complete, finish
-from seatrial.env.arguments import EvaluationOptions, constructor_arguments, refuse_unknown, takes_options, whole_number
+from seatrial.env.arguments import EvaluationOptions, constructor_arguments, takes_options
 from seatrial.env.client import Client, Policy, chat_request, open_client, open_model, opened_client
 from seatrial.env.hooks import blaming, call_each, marked_methods, maybe_await, stop
 from seatrial.env.messages import Messages, Response, as_messages, as_response
@@ -25,6 +25,7 @@ from seatrial.env.rubric import RewardFunc, Rubric, func_name
 from seatrial.env.running import RunPlan, StreamPlan, run_rollouts, stream_outputs
 from seatrial.env.tool_tables import as_tool_tables
 from seatrial.errors import UsageError
+from seatrial.model.arguments import as_table, refuse_unknown, whole_number
 from seatrial.model.outcome import PASS_THRESHOLD
 
 if TYPE_CHECKING:
@@ -87,9 +88,9 @@ class Environment(ABC):
         self._rows: dict[str, RowDataset] = {}
         self.system_prompt = system_prompt
         self.few_shot = few_shot
-        self.rubric = rubric or Rubric()
+        self.rubric = _checked(rubric) if rubric is not None else Rubric()
         self.parser = parser if parser is not None else getattr(self.rubric, "parser", None)
-        self.sampling_args = dict(sampling_args or {})
+        self.sampling_args = as_table("sampling_args", sampling_args)
         self.message_type = message_type
         self.tool_defs = _tools(tool_defs, oai_tools)
         self.max_workers = max_workers
@@ -144,7 +145,7 @@ class Environment(ABC):
         return self.get_dataset(n, seed) if rows is None else choose(rows, n, seed)
 
     def add_rubric(self, rubric: Rubric) -> None:
-        self.rubric = self.rubric.plus(rubric)
+        self.rubric = self.rubric.plus(_checked(rubric))
 
     def add_monitors(self, *metrics: RewardFunc) -> None:
         """Report metrics beside the reward, but for those that the rubric has by the same names already."""
@@ -497,7 +498,7 @@ class Environment(ABC):
         return RunPlan(
             rows=rows,
             model=model,
-            sampling_args={**self.sampling_args, **(sampling_args or {})},
+            sampling_args={**self.sampling_args, **as_table("sampling_args", sampling_args)},
             max_concurrent=next((each for each in limits if each > 0), -1),
             state_columns=options.columns,
             save_to=options.folder(self.env_id, model),
@@ -559,6 +560,13 @@ def _of_trainers(
     refuse_unknown(name, unknown, ["sampling_args", "max_retries", "state_columns", *_BEFORE_0_2])
     given: Mapping[str, Any] | None = others.get("gen_sampling_args", sampling_args)
     return given
+
+
+def _checked(rubric: T) -> T:
+    """A rubric, or something else that scores. Raises UsageError for what does not."""
+    if not hasattr(rubric, "score_rollout"):
+        raise UsageError(f"rubric is of type {type(rubric).__name__}, expected a Rubric")
+    return rubric
 
 
 def _address_of(client: Any) -> str:

@@ -37,6 +37,7 @@ from seatrial.env.sandbox_client import SandboxView, without_client
 from seatrial.env.sandboxes import DEFAULT_IMAGE
 from seatrial.env.trial_workplace import RolloutAgent, TrialWorkplace, judged_by_hook, verifier_view
 from seatrial.errors import HookError, SeatrialError, UsageError
+from seatrial.model.arguments import as_names, as_path
 from seatrial.model.base import trial_id
 from seatrial.model.events import unobserved
 from seatrial.model.job import AgentOptions, JobSpec, Layout, RunOptions, TrialOptions
@@ -103,12 +104,14 @@ class HarborEnv(HarborMCPMixin, CliAgentEnv):
         allow_env: Iterable[str] = (),
         **kwargs: Any,
     ) -> None:
-        self.dataset_path = Path(dataset_path)
-        self.task_names = tasks
+        self.dataset_path = as_path("dataset_path", dataset_path)
+        self.task_names = tasks if tasks is None else list(as_names("tasks", tasks))
         self.agent_workdir = agent_workdir
         self.mcp_launch_commands = dict(mcp_launch_commands or {})
         self.mcp_healthcheck = mcp_healthcheck or HarborMCPHealthcheck()
-        self._known_tasks = KnownTasks({str(task.root): task for task in load_tasks(self.dataset_path, tasks)})
+        self._known_tasks = KnownTasks(
+            {str(task.root): task for task in load_tasks(self.dataset_path, self.task_names)}
+        )
         given: Rubric | None = kwargs.pop("rubric", None)
         kwargs = {"timeout_seconds": None, "dataset": self._rows_to_use(), **kwargs}
         super().__init__(run_command, docker_image=docker_image, rubric=Rubric([self.harbor_reward]), **kwargs)
@@ -126,7 +129,7 @@ class HarborEnv(HarborMCPMixin, CliAgentEnv):
             pass_threshold=self.pass_threshold,
             solution="staged",
             layout=layout or self.usual_layout,
-            allow_env=tuple(allow_env),
+            allow_env=as_names("allow_env", allow_env),
         )
 
     @property
@@ -135,8 +138,8 @@ class HarborEnv(HarborMCPMixin, CliAgentEnv):
         return self.trial_options.pass_threshold
 
     @pass_threshold.setter
-    def pass_threshold(self, reward: float) -> None:
-        if not 0.0 <= reward <= 1.0:
+    def pass_threshold(self, reward: Any) -> None:
+        if not isinstance(reward, int | float) or not 0.0 <= reward <= 1.0:
             raise UsageError(f"pass_threshold is {reward}, expected a reward from 0 to 1, such as {PASS_THRESHOLD}")
         self.trial_options = self.trial_options.model_copy(update={"pass_threshold": float(reward)})
 

@@ -20,12 +20,12 @@ from seatrial.env.rollout import read_info
 from seatrial.env.rows import Row
 from seatrial.errors import DatasetNotFoundError, TaskFormatError, UsageError
 from seatrial.images.choice import why_refused
+from seatrial.model.arguments import usage_error
 from seatrial.model.base import plain
 from seatrial.model.job import ModelOptions, TrialOptions
 from seatrial.model.loaded_task import Task
 from seatrial.model.record import LimitSpec
 from seatrial.tasks.layout import digest_folder, read_text
-from seatrial.untrusted.json import first_fault
 
 if TYPE_CHECKING:  # everything a trial needs: the first rollout imports it
     from datasets import Dataset  # type: ignore[import-untyped, import-not-found, unused-ignore]
@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # everything a trial needs: the first rollout imports it
 _log = logging.getLogger(__name__)
 
 
-def load_tasks(path: Path, names: Sequence[str] | str | None) -> tuple[Task, ...]:
+def load_tasks(path: Path, names: Sequence[str] | None) -> tuple[Task, ...]:
     """The tasks below a folder, or those of them that are named, in the order of their paths.
 
     A folder that is not a task is left out with a warning; when it was named, TaskFormatError is raised. Raises
@@ -46,8 +46,6 @@ def load_tasks(path: Path, names: Sequence[str] | str | None) -> tuple[Task, ...
     found = load_dataset(path)
     problems = {task.id: [str(each) for each in task.problems if each.severity == "error"] for task in found.broken}
     usable = {task.id: task for task in found.tasks}
-    if isinstance(names, str):
-        names = [names]
     if names is None:
         for name, reasons in problems.items():
             _log.warning("%s/%s is left out: %s", path, name, "; ".join(reasons))
@@ -196,12 +194,12 @@ def _naming(options: TrialOptions, image: str) -> TrialOptions:
 def model_options(sampling_args: Mapping[str, Any], max_turns: int) -> ModelOptions:
     """What a job says about its model calls, as far as it has words for it. Raises UsageError."""
     try:
-        return ModelOptions(
-            temperature=sampling_args.get("temperature"),
-            top_p=sampling_args.get("top_p"),
-            seed=sampling_args.get("seed"),
-            max_output_tokens=sampling_args.get("max_tokens"),
-            max_turns=max_turns if max_turns > 0 else None,
+        return ModelOptions.model_validate(
+            {
+                **{name: sampling_args.get(name) for name in ("temperature", "top_p", "seed")},
+                "max_output_tokens": sampling_args.get("max_tokens"),
+                "max_turns": max_turns if max_turns > 0 else None,
+            }
         )
     except ValidationError as error:
-        raise UsageError(f"sampling_args: {first_fault(error)}") from error
+        raise usage_error("sampling_args", error) from error

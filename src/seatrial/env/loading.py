@@ -28,6 +28,7 @@ import tomli
 
 from seatrial.env.environment import Environment
 from seatrial.errors import SeatrialError, UnknownArgumentError, UsageError
+from seatrial.model.arguments import instance_of
 from seatrial.plugins import plugin_names
 
 FUNCTION = "load_environment"
@@ -197,6 +198,7 @@ class ModuleFile:
 
 def module_name(name: str) -> str:
     """What the module of an environment is called: dashes are underscores, and an owner before a slash is left out."""
+    instance_of("the name of an environment", name, str)
     return name.rstrip("/").rpartition("/")[2].replace("-", "_")
 
 

@@ -21,6 +21,7 @@ from seatrial.env.hooks import blaming, call_each, call_hook, in_daemon_thread, 
 from seatrial.env.parsers import Parser
 from seatrial.env.rollout import State
 from seatrial.errors import RewardError, SeatrialError, UsageError
+from seatrial.model.arguments import as_list
 
 if TYPE_CHECKING:
     from seatrial.env.rubric_group import RubricGroup
@@ -326,6 +327,13 @@ def give_advantage(state: State, advantage: float) -> None:
                 turn[name] = state[name]
 
 
+def _weight(given: Any) -> float:
+    try:
+        return float(given)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"the rubric has {given!r:.80} among its weights, expected numbers") from error
+
+
 _COMPARED = ("prompt", "completion", "answer", "task", "info")
 
 
@@ -347,8 +355,8 @@ class Rubric:
         weights: Sequence[float] | None = None,
         parser: Parser | None = None,
     ) -> None:
-        self.funcs: list[RewardFunc] = list(funcs or ())
-        self.weights: list[float] = [float(each) for each in weights or [1.0] * len(self.funcs)]
+        self.funcs: list[RewardFunc] = as_list("funcs", funcs)
+        self.weights: list[float] = [_weight(each) for each in as_list("weights", weights) or [1.0] * len(self.funcs)]
         self.parser = parser or Parser()
         self.class_objects: dict[str, Any] = {"parser": self.parser}
         self.logger = logging.getLogger(f"{__name__}.{type(self).__name__}")
@@ -358,6 +366,9 @@ class Rubric:
         self._calls: dict[int, RewardCall] = {}
         if len(self.weights) != len(self.funcs):
             raise UsageError(f"the rubric has {len(self.funcs)} functions but {len(self.weights)} weights")
+        for func in self.funcs:
+            if not callable(func):
+                raise UsageError(f"the rubric has {func!r:.80} among its functions, which cannot be called")
 
     def add_reward_func(self, func: RewardFunc, weight: float = 1.0) -> None:
         self.funcs.append(func)

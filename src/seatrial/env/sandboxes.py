@@ -11,7 +11,7 @@ import shutil
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from seatrial.backends.named import check_backend
 from seatrial.concurrency import finish
@@ -19,6 +19,7 @@ from seatrial.env.rollout import State, rollout_of
 from seatrial.env.sandbox_client import LoopResource, SandboxClient, SandboxView
 from seatrial.errors import HookError, HostUnsupportedError, SandboxError, UsageError
 from seatrial.images.choice import HOST, ImagePolicy, ImageRequest, is_plain_python
+from seatrial.model.arguments import as_names, as_table, one_of, positive
 from seatrial.model.job import ImageFallback, TrialOptions
 from seatrial.model.record import LimitSpec
 from seatrial.model.task import NetworkPolicy
@@ -80,6 +81,13 @@ class SandboxTimeouts:
     mkdir: int = 10
 
 
+_CHOICES = {
+    "network": ("public", "none"),
+    "enforcement": ("required", "partial"),
+    "image_fallback": get_args(ImageFallback),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class SandboxSettings:
     """What may be said about the sandboxes of an environment.
@@ -136,9 +144,15 @@ class SandboxSettings:
     def __post_init__(self) -> None:
         refuse_gpus(self.gpu_count)
         for name in ("cpu_cores", "memory_gb", "disk_size_gb"):
-            value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise UsageError(f"{name}={value}: expected more than 0, or None for what the task says")
+            positive(name, getattr(self, name), "what the task says")
+        positive("timeout_minutes", self.timeout_minutes, "no such limit")
+        for name, known in _CHOICES.items():
+            one_of(name, getattr(self, name), known)
+        for name in ("environment_vars", "image_map"):
+            as_table(name, getattr(self, name))
+        as_names("labels", self.labels or ())
+        if not isinstance(self.backend, str) and not hasattr(self.backend, "probe"):
+            raise UsageError(f"backend is {self.backend!r:.80}, expected the name of one, or one that is open")
 
     def seconds_within(self, seconds: float | None) -> float | None:
         """How long a rollout may take that may take so long, and no longer than its sandbox."""

@@ -19,6 +19,7 @@ from seatrial.env.monitors import num_turns
 from seatrial.env.rollout import State, TrajectoryStep, rollout_of
 from seatrial.env.run_row import give_back
 from seatrial.errors import OverlongPromptError, SeatrialError, UsageError
+from seatrial.model.arguments import positive, whole_number
 
 
 class MultiTurnEnv(Environment):
@@ -36,7 +37,8 @@ class MultiTurnEnv(Environment):
 
     def __init__(self, max_turns: int = -1, timeout_seconds: float | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.max_turns = max_turns
+        positive("timeout_seconds", timeout_seconds or None, "no such limit")
+        self.max_turns = whole_number("max_turns", max_turns)
         self.timeout_seconds = timeout_seconds
         self.max_total_completion_tokens = -1
         self.add_monitors(num_turns)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from seatrial.agents.api import make_agent
 from seatrial.concurrency import complete
@@ -22,6 +22,7 @@ from seatrial.jobs.engine import JobOutcome, make_engine
 from seatrial.jobs.machinery import check_model, open_machinery, with_upstream
 from seatrial.jobs.prepare import PreparedJob, prepare_job
 from seatrial.jobs.resume import prepare_resume
+from seatrial.model.arguments import as_path, instance_of
 from seatrial.model.base import trial_id
 from seatrial.model.events import unobserved
 from seatrial.model.job import AgentOptions, JobSpec, ModelOptions, RunOptions, TrialOptions
@@ -92,10 +93,11 @@ def run_job(
 
     Without a folder a new one is made below `jobs/`. Raises UsageError before anything starts, StoreError later.
     """
-    folder = Path(folder) if folder else new_job_folder()
+    folder = as_path("folder", folder) if folder else new_job_folder()
+    given = tasks if isinstance(tasks, Sequence) and not isinstance(tasks, str) else [tasks]
     spec = JobSpec(
         name=job_name(folder),
-        tasks=tuple(map(str, [tasks] if isinstance(tasks, Path | str) else tasks)),
+        tasks=tuple(str(as_path("a task", each)) for each in given),
         agents=_agents(agent),
         attempts=attempts,
         trial=options,
@@ -130,7 +132,11 @@ def run_trial(
     folder: Path | str | None = None,
 ) -> TrialRecord:
     """Run one trial and wait for its record; its files stay in `folder` if one is given. Raises UsageError."""
-    task = task if isinstance(task, Task) else load_task(task)
+    instance_of("options", options, TrialOptions)
+    instance_of("model", model, ModelOptions)
+    if not isinstance(agent, str | AgentOptions):
+        raise UsageError(f"agent is {agent!r:.80}, expected the name of one, or AgentOptions")
+    task = task if isinstance(task, Task) else load_task(as_path("task", task))
     chosen = locked_agent(_agents(agent)[0])
     make_agent(chosen)
     check_images([task], options)
@@ -145,8 +151,11 @@ def run_trial(
         options=options,
     )
     if folder is not None:
-        place = Path(folder)
-        place.mkdir(parents=True, exist_ok=True)
+        place = as_path("folder", folder)
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"{place}: no folder for the trial can be made there: {error.strerror}") from error
         return complete(lambda: _run_alone(spec, model, place))
     with Scratch() as scratch:
         return complete(lambda: _run_alone(spec, model, scratch))
@@ -170,7 +179,9 @@ def job_name(folder: Path) -> str:
 
 
 def _agents(agents: Agents) -> tuple[AgentOptions, ...]:
-    chosen = [agents] if isinstance(agents, str | AgentOptions) else agents
+    chosen: Any = [agents] if isinstance(agents, str | AgentOptions) else agents
+    if not isinstance(chosen, Sequence) or not all(isinstance(each, str | AgentOptions) for each in chosen):
+        raise UsageError(f"agent is {agents!r:.80}, expected the name of one, AgentOptions, or a list of them")
     return tuple(AgentOptions(name=each) if isinstance(each, str) else each for each in chosen)
 
 

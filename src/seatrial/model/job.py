@@ -11,7 +11,16 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from seatrial.model.base import Fraction01, JsonObject, NonNegative, NonNegativeInt, Sha256, StrictModel, Timestamp
+from seatrial.model.arguments import OptionsModel
+from seatrial.model.base import (
+    Fraction01,
+    JsonObject,
+    NonNegative,
+    NonNegativeInt,
+    Sha256,
+    StrictModel,
+    Timestamp,
+)
 from seatrial.model.options import AGENTS, LIMITS, MODELS, OUTPUT, SANDBOX, TASKS, VERIFICATION, Option
 from seatrial.model.outcome import PASS_THRESHOLD
 from seatrial.model.output import RewardPolicy
@@ -51,7 +60,7 @@ _NOT_FOR_AGENTS = (
 )
 
 
-class AgentFiles(StrictModel):
+class AgentFiles(OptionsModel):
     """Files of this machine that an agent finds in its sandbox: `source`, or all that is in it, lies in `target`.
 
     `digest` is what they were when the job began.
@@ -102,7 +111,7 @@ class AgentLayer(StrictModel):
     digest: Sha256 | None = None
 
 
-class AgentOptions(StrictModel):
+class AgentOptions(OptionsModel):
     """One agent of a job. `name` is a plug-in; `label` tells two of the same name apart. `env` may have templates.
 
     `setup` is a shell command that installs it: run once on top of each image, for all trials there. `files` are laid
@@ -216,7 +225,7 @@ class AgentOptions(StrictModel):
         return self.label or self.name
 
 
-class TrialOptions(StrictModel):
+class TrialOptions(OptionsModel):
     """How every trial of a job is run and judged.
 
     `image` is `auto` (the task's own), `host` (this machine's own system), a reference, or the absolute path of a
@@ -416,7 +425,7 @@ class TrialOptions(StrictModel):
     ] = "direct"
 
 
-class ModelOptions(StrictModel):
+class ModelOptions(OptionsModel):
     """Where the agents' model calls go, and how far. Without an upstream there are none.
 
     `temperature` and the like override what an agent asks for only when they are set. Between dialects, a `lenient`
@@ -465,7 +474,7 @@ class ModelOptions(StrictModel):
         return {name: value for name, value in named.items() if value is not None}
 
 
-class RunOptions(StrictModel):
+class RunOptions(OptionsModel):
     """How and where a job is carried out, which has no part in what its results mean.
 
     With `preflight`, each agent is tried out before its first trial. A job whose agent never really runs in its first
@@ -532,7 +541,7 @@ class RunOptions(StrictModel):
     ] = False
 
 
-class JobSpec(StrictModel):
+class JobSpec(OptionsModel):
     """What to run. `tasks` are paths of tasks or folders of tasks; globs choose among their ids.
 
     Of those that are chosen, the first `max_tasks` are run.

@@ -3,6 +3,7 @@
     SeatrialError
     ├── UsageError               the caller can fix it: exit code 2, never a traceback
     │   ├── UnknownArgumentError a keyword that nothing takes; also a TypeError
+    │   ├── ArgumentValueError   a value that options cannot have; also a ValueError
     │   ├── TaskFormatError      a task folder cannot be read
     │   ├── OversizeError        a folder holds more than one like it may, so it is not read
     │   ├── DatasetNotFoundError no task where one was asked for
@@ -59,6 +60,10 @@ class UsageError(SeatrialError):
 
 class UnknownArgumentError(UsageError, TypeError):
     """A keyword argument that nothing takes; the message names the one that may have been meant."""
+
+
+class ArgumentValueError(UsageError, ValueError):
+    """Values that options cannot have; the message names each, with what was expected."""
 
 
 class TaskFormatError(UsageError):

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from pydantic import ValidationError
 
-from seatrial.errors import UnknownArgumentError, UsageError
+from seatrial.errors import ArgumentValueError, UnknownArgumentError, UsageError
 from seatrial.model.base import StrictModel
 
 _SELF_EVIDENT = ("missing", "value_error", "extra_forbidden", "too_short", "string_too_short")
@@ -44,9 +44,9 @@ class OptionsModel(StrictModel):
             raise usage_error(type(self).__name__, error) from None
 
 
-def usage_error(name: str, error: ValidationError) -> UsageError:
+def usage_error(name: str, error: ValidationError) -> ArgumentValueError:
     """What is wrong with the values that `name` was given. Text is not repeated: it may be a key."""
-    return UsageError(f"{name}: " + "; ".join(_complaint(each) for each in error.errors(include_url=False)))
+    return ArgumentValueError(f"{name}: " + "; ".join(_complaint(each) for each in error.errors(include_url=False)))
 
 
 def _complaint(fault: Any) -> str:

@@ -1,5 +1,8 @@
 """Getting to a cluster: what stands in the way is said at once, with what to do."""
 
+import os
+import socket
+import subprocess
 import sys
 import threading
 from types import ModuleType
@@ -33,6 +36,33 @@ def test_an_address_that_leads_nowhere_is_refused_at_once(address, reason):
 
 
 pytest.importorskip("ray", reason="no Ray: install ray")
+
+
+CONNECT = """
+import sys
+from seatrial.errors import UsageError
+from seatrial.jobs.ray.opening import connected
+try:
+    with connected(sys.argv[1]):
+        pass
+except UsageError as error:
+    print(error)
+"""
+
+
+def test_a_token_that_is_asked_for_and_not_there_is_refused_in_words(tmp_path):
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH")}
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        tried = subprocess.run(
+            [sys.executable, "-c", CONNECT, address],
+            env={**kept, "HOME": str(tmp_path), "RAY_AUTH_MODE": "token"},
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )
+    assert f"there is no Ray at {address} that could be used: " in tried.stdout, tried.stderr
+    assert "set RAY_AUTH_MODE=token here too, and have its token in ~/.ray/auth_token or RAY_AUTH_TOKEN" in tried.stdout
 
 
 class Trials:

@@ -29,6 +29,18 @@ def load_environment(numbers=3, broken=False):
     rows = [{"question": f"Guess {n}.", "info": {"number": None if broken and n == 1 else n}} for n in range(numbers)]
     return Guessing(dataset=rows, rubric=vf.Rubric([won]), max_turns=3)
 """
+HALF_GROUP = """
+import seatrial as vf
+
+def half(completion):
+    return 0.5
+
+def load_environment():
+    rubrics = [vf.Rubric([half]), vf.Rubric([half])]
+    envs = [vf.SingleTurnEnv(dataset=[{"question": "?"}], rubric=each, pass_threshold=mark)
+            for each, mark in zip(rubrics, (0.5, 1.0))]
+    return vf.EnvGroup(envs)
+"""
 SCRIPT = ("--upstream", "scripted:script.jsonl", "-m", "toy")
 
 
@@ -71,6 +83,24 @@ def test_results_have_a_place_of_their_own(seatrial: Seatrial, here):
     evaluate(seatrial, "-n", 1, "-r", 1)
     evaluate(seatrial, "-n", 1, "-r", 1)
     assert len(list((here / "outputs/evals/game_of_eval--toy").iterdir())) == 2
+
+
+def test_there_are_no_more_examples_than_rows_however_many_are_asked_for(seatrial: Seatrial, here):
+    for asked in (10, -1):
+        evaluate(seatrial, "-n", asked, "-r", 2, "-o", f"out{asked}")
+        kept = metadata(here / f"out{asked}")
+        assert (kept["num_examples"], kept["rollouts_per_example"], kept["planned"]) == (3, 2, 6)
+
+
+def test_what_a_group_counts_as_passed_is_still_known_when_it_is_shown_again(seatrial: Seatrial, here):
+    (here / "half_group.py").write_text(HALF_GROUP)
+    first = seatrial("eval", "half_group.py", *SCRIPT, "-r", 1, "-o", "half")
+    again = seatrial("show", "half")
+    assert metadata(here / "half")["pass_thresholds"] == {"env_0": 0.5, "env_1": 1.0}
+    assert metadata(here / "half")["passed"] == 1
+    assert [line for line in first.out.splitlines() if "1 of 2" in line]
+    assert [line for line in again.out.splitlines() if "1 of 2" in line]
+    sys.modules.pop("half_group", None)
 
 
 def test_nothing_is_kept_where_nothing_should_be(seatrial: Seatrial, here):

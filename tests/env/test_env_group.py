@@ -289,3 +289,30 @@ def test_a_route_is_put_in_place_of_another_and_the_row_stays_as_it_was():
 def test_what_is_none_is_named(info):
     with pytest.raises(UsageError, match="info"):
         route_of({"info": info})
+
+
+def half(threshold=1.0):
+    return SingleTurnEnv(
+        dataset=[{"question": "q"}], rubric=vf.Rubric([lambda completion: 0.5]), pass_threshold=threshold
+    )
+
+
+@pytest.mark.parametrize(
+    ("group", "passed"),
+    [
+        (EnvGroup([half(0.5), half()]), 1),
+        (EnvGroup([EnvGroup([half(0.5), half()]), half(0.3)]), 2),
+        (EnvGroup([half(0.5), half(0.5)], pass_threshold=1.0), 0),
+        (EnvGroup([half(), half()], pass_threshold=0.5), 2),
+        (EnvGroup([EnvGroup([half(), half()], pass_threshold=0.5), half()]), 2),
+    ],
+)
+def test_a_rollout_has_passed_by_the_mark_of_its_environment_unless_the_group_has_one(group, passed):
+    assert group.evaluate_sync(lambda messages: "x", "m")["metadata"]["passed"] == passed
+
+
+def test_the_marks_of_a_group_are_in_its_metadata():
+    group = EnvGroup([EnvGroup([half(0.5), half()], ["a", "b"]), half(0.3)], ["inner", "c"])
+    found = group.evaluate_sync(lambda messages: "x", "m")["metadata"]["pass_thresholds"]
+    assert found == {"inner/a": 0.5, "inner/b": 1.0, "inner": 1.0, "c": 0.3}
+    assert "pass_thresholds" not in half().evaluate_sync(lambda messages: "x", "m")["metadata"]

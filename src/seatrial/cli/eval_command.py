@@ -23,7 +23,7 @@ from seatrial.cli.options import grouped
 from seatrial.cli.program import command_line
 from seatrial.cli.progress import Beginning, Display, LinesDisplay, choose_display, write_event
 from seatrial.cli.running import INTERRUPTED, ROUNDING, Gates, terminated_like_interrupted
-from seatrial.env.figures import EvalFigures, evaluation_figures, outcome_of_output
+from seatrial.env.figures import EvalFigures, evaluation_figures, outcome_of_output, threshold_of
 from seatrial.env.loading import module_error
 from seatrial.env.results import Output, Results
 from seatrial.env.saving import METADATA, keep_metadata, read_outputs, write_results
@@ -55,15 +55,15 @@ class _OutputTeller:
             self._display.observe(self._event(output))
 
     def _event(self, output: Output) -> RolloutFinished:
-        is_trial = self._prepared.environment.rollouts_are_trials
-        example = str(output["task"] if is_trial else f"example {output['example_id']}")
+        env = self._prepared.environment
+        example = str(output["task"] if env.rollouts_are_trials else f"example {output['example_id']}")
         self._rollouts[example] += 1
         error, timing = output["error"] or {}, output["timing"]
         milliseconds = timing.get("total_ms") if isinstance(timing, Mapping) else None
         return RolloutFinished(
             rollout_id=f"{example}.{self._rollouts[example]}",
             agent=self._prepared.model.name,
-            outcome=outcome_of_output(output, self._prepared.environment.pass_threshold),
+            outcome=outcome_of_output(output, threshold_of(output, env.pass_threshold, env.pass_thresholds)),
             reward=output["reward"],
             seconds=milliseconds / 1000 if isinstance(milliseconds, int | float) else None,
             reason=str(error.get("message", "")),
@@ -233,6 +233,7 @@ def _conclude(end: _EvalEnding, gates: Gates) -> int:
         outputs,
         prepared.planned,
         environment.pass_threshold,
+        environment.pass_thresholds,
         by_task=environment.rollouts_are_trials,
         model=prepared.model.name,
     )
@@ -310,7 +311,7 @@ def _metadata(end: _EvalEnding) -> dict[str, Any]:
         **prepared.settings,
         "status": "complete" if end.ended == "complete" else "incomplete",
         "base_url": prepared.model.address,
-        "num_examples": prepared.num_examples,
+        "num_examples": prepared.planned // prepared.rollouts,
         "rollouts_per_example": prepared.rollouts,
         "planned": prepared.planned,
         "state_columns": list(prepared.options["state_columns"]),

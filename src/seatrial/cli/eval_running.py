@@ -12,6 +12,7 @@ from seatrial.env.figures import EvalFigures, evaluation_figures, named_figures
 from seatrial.env.saving import read_metadata, read_outputs
 from seatrial.model.outcome import PASS_THRESHOLD, format_mean, format_reward
 from seatrial.report.text import counted, format_cost, harmless, other_means
+from seatrial.untrusted.json import mapping
 
 _NAMED = 5
 
@@ -24,10 +25,12 @@ def show_evaluation(folder: Path) -> None:
 def stored_figures(folder: Path) -> EvalFigures:
     outputs, metadata = read_outputs(folder), read_metadata(folder)
     planned, threshold = metadata.get("planned"), metadata.get("pass_threshold")
+    marks = mapping(metadata.get("pass_thresholds"))
     return evaluation_figures(
         outputs,
         planned if isinstance(planned, int) else len(outputs),
         threshold if isinstance(threshold, int | float) else PASS_THRESHOLD,
+        {name: mark for name, mark in marks.items() if isinstance(mark, int | float)},
         model=str(metadata.get("model") or ""),
     )
 

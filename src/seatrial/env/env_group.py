@@ -176,6 +176,7 @@ class EnvGroup(Environment):
         if len(self.env_names) != len(self.envs) or len(set(self.env_names)) != len(self.envs):
             raise UsageError(f"env_names are {self.env_names}, expected {len(self.envs)} different ones")
         self.env_map = dict(zip(self.env_names, self.envs, strict=True))
+        self._has_own_threshold = "pass_threshold" in kwargs
         given: Rubric | None = kwargs.pop("rubric", None)
         own = EnvGroupRubric(self.env_map)
         super().__init__(self._rows_to_train, self._rows_to_evaluate, rubric=own, map_kwargs=map_kwargs, **kwargs)
@@ -198,6 +199,15 @@ class EnvGroup(Environment):
         state = await env.rollout(with_route(input, route[1:]), client, model, sampling)
         state["info"] = info_with(state, route)
         return state
+
+    @property
+    def pass_thresholds(self) -> Mapping[str, float]:
+        """From which reward on a rollout of each environment has passed, unless the group was given a mark for all."""
+        found: dict[str, float] = {}
+        for name, env in () if self._has_own_threshold else self.env_map.items():
+            found |= {f"{name}/{inner}": mark for inner, mark in env.pass_thresholds.items()}
+            found.setdefault(name, env.pass_threshold)
+        return found
 
     def get_env_for_name(self, name: str) -> Environment:
         """The environment of a name. Raises UsageError."""

@@ -165,6 +165,11 @@ class Environment(ABC):
         self.tool_defs = None if tools is None else list(tools)
 
     @property
+    def pass_thresholds(self) -> Mapping[str, float]:
+        """Those of the environments that this one is made of, where they have their own."""
+        return {}
+
+    @property
     def requires_group_rollouts(self) -> bool:
         """Whether a rollout can only be scored together with the others of its row."""
         return bool(getattr(self.rubric, "has_group_rewards", False))

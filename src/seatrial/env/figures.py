@@ -54,6 +54,8 @@ class EvalFigures:
     examples: int
     rollouts_per_example: int
     pass_threshold: float
+    pass_thresholds: Mapping[str, float]
+    """Those of the environments of a group, by their names."""
     errors: tuple[ErrorCount, ...]
     metrics: Mapping[str, MetricMean]
     usage: Mapping[str, int]
@@ -93,31 +95,47 @@ def evaluation_figures(
     outputs: Sequence[Output],
     planned: int,
     pass_threshold: float = PASS_THRESHOLD,
+    pass_thresholds: Mapping[str, float] | None = None,
     *,
     by_task: bool = False,
     model: str | None = None,
 ) -> EvalFigures:
     """The figures of the outputs there are, of so many that were planned.
 
-    Where rollouts are trials of a job they are grouped `by_task`, as that job is; others by example. With a `model`,
-    its price is looked up.
+    `pass_thresholds` are those of the environments of a group, by the names that outputs have for them. Where rollouts
+    are trials of a job they are grouped `by_task`, as that job is; others by example. With a `model`, its price is
+    looked up.
     """
+    marks = dict(pass_thresholds or {})
     from seatrial.analysis.figures import Trials, as_counted, figures_of  # noqa: PLC0415 - only for what has ended
 
     examples = Counter(str(output.get("example_id")) for output in outputs)
     group = "task" if by_task else "example_id"
-    entries = [_entry(number, output, str(output.get(group)), pass_threshold) for number, output in enumerate(outputs)]
+    entries = [
+        _entry(number, output, str(output.get(group)), threshold_of(output, pass_threshold, marks))
+        for number, output in enumerate(outputs)
+    ]
     return EvalFigures(
         figures=figures_of(Trials(as_counted(entries), planned)),
         examples=len(examples),
         rollouts_per_example=max(examples.values(), default=0),
         pass_threshold=pass_threshold,
+        pass_thresholds=marks,
         errors=_errors(outputs),
         metrics=_means(output.get("metrics") for output in outputs if output.get("error") is None),
         usage=_usage(outputs),
         token_usage={name: each.mean for name, each in _means(each.get("token_usage") for each in outputs).items()},
         cost_usd=None if model is None else _cost(outputs, model),
     )
+
+
+def threshold_of(output: Output, usual: float, of_environments: Mapping[str, float]) -> float:
+    """From which reward on a rollout has passed: as its environment has it where that is one of a group."""
+    info = output.get("info") if of_environments else None
+    route = info.get("env_id") if isinstance(info, Mapping) else None
+    names = [str(each) for each in (route if isinstance(route, list | tuple) else [route])]
+    inner_first = ("/".join(names[:count]) for count in range(len(names), 0, -1))
+    return next((of_environments[name] for name in inner_first if name in of_environments), usual)
 
 
 def outcome_of_output(output: Output, pass_threshold: float) -> Outcome | None:
@@ -159,7 +177,11 @@ def _entry(number: int, output: Output, task: str, pass_threshold: float) -> "Tr
 def summarize(outputs: Sequence[Output], plan: "RunPlan", environment: "Environment", started: float) -> dict[str, Any]:
     seconds = time.time() - started
     figures = evaluation_figures(
-        outputs, len(plan.rows), environment.pass_threshold, by_task=environment.rollouts_are_trials
+        outputs,
+        len(plan.rows),
+        environment.pass_threshold,
+        environment.pass_thresholds,
+        by_task=environment.rollouts_are_trials,
     )
     return {
         "env_id": environment.env_id,
@@ -207,6 +229,7 @@ def named_figures(found: EvalFigures) -> dict[str, Any]:
         "avg_reward_failed_as_zero": found.rollout_mean_if_failed,
         "avg_metrics": {name: each.mean for name, each in found.metrics.items()},
         "pass_threshold": found.pass_threshold,
+        **({"pass_thresholds": dict(found.pass_thresholds)} if found.pass_thresholds else {}),
         "passed": figures.solved,
         "pass_rate": figures.pass_rate,
         "pass_at_k": {str(k): chance for k, chance in found.pass_at_k.items()},

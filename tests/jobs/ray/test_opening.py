@@ -60,6 +60,7 @@ def test_a_token_that_is_asked_for_and_not_there_is_refused_in_words(tmp_path):
             capture_output=True,
             text=True,
             timeout=100,
+            check=True,
         )
     assert f"there is no Ray at {address} that could be used: " in tried.stdout, tried.stderr
     assert "set RAY_AUTH_MODE=token here too, and have its token in ~/.ray/auth_token or RAY_AUTH_TOKEN" in tried.stdout

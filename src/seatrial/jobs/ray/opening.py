@@ -33,9 +33,6 @@ _REPORTS = "RAY_USAGE_STATS_ENABLED"
 _QUIET = {"RAY_DEDUP_LOGS_SKIP_REGEX": ".", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 
 
-_TOKEN = "if it asks for a token, set RAY_AUTH_MODE=token here too, and have its token in ~/.ray/auth_token or RAY_AUTH_TOKEN"
-
-
 def import_ray() -> ModuleType:
     """Ray itself. Raises UsageError where it is not installed."""
     known = {name: os.environ.get(name) for name in _QUIET}
@@ -81,8 +78,11 @@ def _connect(ray: ModuleType, address: str | None) -> None:
             ray.init(address or "local", log_to_driver=False, configure_logging=False, **own)
         except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
             where = f"at {address}" if address else "on this machine"
-            token = f"; {_TOKEN}" if address else ""
-            raise UsageError(f"there is no Ray {where} that could be used: {error}{token}") from error
+            message = f"there is no Ray {where} that could be used: {error}"
+            if address:
+                message += "; if it asks for a token, set RAY_AUTH_MODE=token here too, and have its token in "
+                message += "~/.ray/auth_token or RAY_AUTH_TOKEN"
+            raise UsageError(message) from error
 
 
 def _check_address(address: str) -> None:

@@ -74,6 +74,18 @@ def test_records_name_the_files_by_place_and_digest(folder):
     assert (ref.target, ref.digest) == ("/agent", locked(folder).digest)
 
 
+def test_folders_of_jobs_are_no_files_of_an_agent(folder):
+    files = locked(folder)
+    for job in ("jobs/first", "second"):
+        (folder / job / "trials").mkdir(parents=True)
+        (folder / job / "job.json").write_text("{}")
+        (folder / job / "trials/large").write_bytes(b"x")
+        os.mkfifo(folder / job / "pipe")
+    assert locked(folder) == files
+    assert not have_changed(files)
+    assert not [name for name in members(files) if "job" in name or "second" in name]
+
+
 @pytest.mark.parametrize("target", ["/etc/passwd", "../secret", "/nowhere/at/all"])
 def test_links_that_lead_out_are_refused(folder, target):
     (folder / "bad").symlink_to(target)

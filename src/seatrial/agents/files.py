@@ -15,7 +15,8 @@ from seatrial.model.record import AgentFilesRef
 from seatrial.tasks.layout import Bounds, TaskFiles, digest_folder, ignored_below, list_files
 
 MOST = Bounds(max_bytes=256 * 2**20, entries=20_000)
-LEFT_OUT = frozenset({".git", "__pycache__"})
+_LEFT_OUT = frozenset({".git", "__pycache__"})
+_JOB = "job.json"  # what a job writes while it runs is not a part of its agent, nor is any job before it
 _KEPT = 4  # archives of the agents of a run; beyond that they are packed anew
 
 
@@ -67,7 +68,7 @@ def _placed(files: AgentFiles) -> Iterator[tuple[str, str]]:
     if source.is_file():
         yield str(source), f"{target}/{source.name}"
         return
-    found = _listed(source)
+    found = list_agent_files(source)
     entries = sorted(found.regular | found.links)
     folders = {parent for entry in entries for parent in _parents(entry)}
     for entry in sorted({"", *folders, *entries}):
@@ -92,7 +93,7 @@ def _digest(source: Path) -> str:
     try:
         if source.is_file():
             return _digest_file(source)
-        return digest_folder(source, _checked(source, _listed(source)))
+        return digest_folder(source, _checked(source, list_agent_files(source)))
     except FileNotFoundError as error:
         raise JobError(f"{source}: the agent's files are not there; name a folder or a file of this machine") from error
     except OversizeError as error:
@@ -108,9 +109,12 @@ def _digest_file(source: Path) -> str:
     return hashlib.sha256(b"%d:%b%b" % (len(name), name, source.read_bytes())).hexdigest()
 
 
-def _listed(source: Path) -> TaskFiles:
-    """What a folder holds and is not left out of it by a `.harborignore`."""
-    files = list_files(source, MOST, LEFT_OUT)
+def list_agent_files(source: Path) -> TaskFiles:
+    """What a folder brings: neither folders of jobs, nor what a `.harborignore` leaves out.
+
+    Raises OSError when it cannot be read, OversizeError for too much.
+    """
+    files = list_files(source, MOST, _LEFT_OUT, _JOB)
     ignored = ignored_below(source, files.regular)
     return replace(
         files,

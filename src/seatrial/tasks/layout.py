@@ -72,9 +72,17 @@ class TaskFiles:
         ]
 
 
-def list_files(root: Path, bounds: Bounds = TASK_BOUNDS, ignored: Container[str] = IGNORED_FOLDERS) -> TaskFiles:
-    """Walk a folder without following links. Raises OSError when it cannot be read, OversizeError beyond bounds."""
-    regular, links, special, size = walk(str(root), bounds, ignored)
+def list_files(
+    root: Path,
+    bounds: Bounds = TASK_BOUNDS,
+    ignored: Container[str] = IGNORED_FOLDERS,
+    ignored_with: str | None = None,
+) -> TaskFiles:
+    """Walk a folder without following links. Raises OSError when it cannot be read, OversizeError beyond bounds.
+
+    Folders in it are left out by their names, or where they hold a file that is called as `ignored_with`.
+    """
+    regular, links, special, size = walk(str(root), bounds, ignored, ignored_with)
     home = os.path.realpath(root) if links else ""
     escaping = [link for link in sorted(links) if not _stays_inside(home, link)]
     return TaskFiles(frozenset(regular), frozenset(links), tuple(escaping), tuple(sorted(special)), size)
@@ -101,7 +109,10 @@ def refuse_large_trees(root: Path, files: TaskFiles, limit: int = MAX_STAGED_BYT
 
 
 def walk(
-    folder: str, bounds: Bounds = TASK_BOUNDS, ignored: Container[str] = IGNORED_FOLDERS
+    folder: str,
+    bounds: Bounds = TASK_BOUNDS,
+    ignored: Container[str] = IGNORED_FOLDERS,
+    ignored_with: str | None = None,
 ) -> tuple[list[str], list[str], list[str], int]:
     """The regular files, the links and everything else below a folder, in any order, and the size of the files.
 
@@ -128,7 +139,7 @@ def walk(
                     regular.append(prefix + name)
                     size += _size_of(entry)
                 elif entry.is_dir(follow_symlinks=False):
-                    if name not in ignored:
+                    if name not in ignored and not (ignored_with and os.path.lexists(f"{entry.path}/{ignored_with}")):
                         pending.append((entry.path, f"{prefix}{name}/", depth + 1))
                 else:
                     (links if entry.is_symlink() else special).append(prefix + name)

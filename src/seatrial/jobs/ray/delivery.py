@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
-from seatrial.agents.files import LEFT_OUT, MOST
+from seatrial.agents.files import list_agent_files
 from seatrial.errors import JobError
 from seatrial.jobs.ray.archives import pack_files
 from seatrial.jobs.ray.wire import PIECE_BYTES, FileNeed, RunnerSettings, digest_of
 from seatrial.model.job import AgentFiles, ModelOptions, TrialOptions
-from seatrial.tasks.layout import IGNORED_FOLDERS, TASK_BOUNDS, ignored_below, list_files
+from seatrial.tasks.layout import ignored_below, list_files
 from seatrial.trial.spec import TrialSpec
 
 # Files.
@@ -74,8 +74,10 @@ def pack_need(need: FileNeed) -> IO[bytes]:
 def _listed(need: FileNeed) -> list[str]:
     """The files of a folder that count in its digest."""
     root = Path(need.path)
-    bounds, left_out = (TASK_BOUNDS, IGNORED_FOLDERS) if need.kind == "task" else (MOST, LEFT_OUT)
-    files = list_files(root, bounds, left_out)
+    if need.kind != "task":
+        brought = list_agent_files(root)
+        return [*(brought.regular | brought.links)]
+    files = list_files(root)
     ignored = ignored_below(root, files.regular)
     return [name for name in files.regular | files.links if not ignored(name)]
 

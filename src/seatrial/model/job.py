@@ -12,15 +12,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from seatrial.model.arguments import OptionsModel
-from seatrial.model.base import (
-    Fraction01,
-    JsonObject,
-    NonNegative,
-    NonNegativeInt,
-    Sha256,
-    StrictModel,
-    Timestamp,
-)
+from seatrial.model.base import Fraction01, JsonObject, NonNegative, NonNegativeInt, Sha256, StrictModel, Timestamp
 from seatrial.model.options import AGENTS, LIMITS, MODELS, OUTPUT, SANDBOX, TASKS, VERIFICATION, Option
 from seatrial.model.outcome import PASS_THRESHOLD
 from seatrial.model.output import RewardPolicy

@@ -2,7 +2,7 @@
 
 `make ratchet` prints what is counted now, what is stored in ratchet.toml and their ratio; it ends with 1 where a number
 is more than 5 % over the stored one. `make ratchet UPDATE=1` stores what is counted. With names of paths,
-`python -m benchmarks.ratchet` looks at these only, and prints where their calls come from. They are in ratchet_paths.py.
+`python -m benchmarks.ratchet` looks at these only, and prints where their calls come from. ratchet_paths.py has them.
 
 Counted are calls of functions, of Python and of C, in all threads of one process. Processor instructions would be
 better, but most virtual machines do not count them. Left out is what the event loop, its threads and the import system

@@ -208,8 +208,11 @@ async def _run_shielded(grading: _Grading, shield: Shield) -> tuple[_Grading, Sh
 async def _run_once(grading: _Grading, shield: Shield, logs: str = "verifier") -> Judgement:
     verification, machinery = grading.verification, grading.machinery
     folder = verification.folder / logs
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        shutil.rmtree(folder)
+        folder.mkdir()
     plan = replace(plan_verifier(verification), watched=_watched(verification, shield))
     async with open_verifier_sandbox(
         verification, grading.room, machinery, shield.isolation, shield.curated.hidden
@@ -445,6 +448,8 @@ def visible_files(verification: Verification, shield: Shield) -> tuple[str, ...]
     if shield.isolation == "separate":
         return tuple(path for path in verification.work.handed_over() if path not in shield.curated.hidden)
     found = merge_changes([verification.earlier, verification.work.found])
+    if not found.added and not found.modified:
+        return ()
     hidden = tuple(f"{path}/" for path in shield.curated.hidden)
     gone = {*shield.curated.hidden, *shield.curated.put_back}
     changed = {*found.added, *found.modified}

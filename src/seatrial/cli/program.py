@@ -14,7 +14,7 @@ _MANY_NEW = 50_000
 
 
 def collect_less() -> None:
-    """Have the collector wait until more has come together: what a start imports is not for it, nor what trials leave."""
+    """Have the collector wait until more has come together: what a start imports is not for it."""
     _, middle, old = gc.get_threshold()
     gc.set_threshold(_MANY_NEW, middle, old)
 

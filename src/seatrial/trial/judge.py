@@ -8,7 +8,7 @@ a verdict stands in `verdict.py`.
 import hashlib
 import shutil
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -428,13 +428,7 @@ def read_judgement(verification: Verification, outcome: VerifierOutcome, shield:
     opened = outcome.ended.opened
     used = None if opened is None else used_files(opened, frozenset(outcome.agents))
     listed = unexpected(used, verification.expectations) if used and all_names(used) - verification.asked_for else ()
-    run = _describe_run(verification, outcome, shield, logs).model_copy(
-        update={
-            "reads": "unwatched" if opened is None else "watched" if opened.complete else "partly",
-            "agent_files_used": listed[:NAMED],
-            "agent_files_used_count": len(listed),
-        }
-    )
+    run = _describe_run(verification, outcome, shield, logs, listed)
     provenance = _provenance(verdict.file, raw, outcome.tests_digest)
     astray = led_astray(opened.links) if opened else ()
     return Judgement(run, provenance, raw, verdict, shield.curated, used=used, astray=astray)
@@ -457,8 +451,10 @@ def visible_files(verification: Verification, shield: Shield) -> tuple[str, ...]
     return tuple(sorted(path for path in shared if not path.startswith(hidden)))
 
 
-def _describe_run(verification: Verification, outcome: VerifierOutcome, shield: Shield, logs: str) -> VerifierRun:
-    ended = outcome.ended
+def _describe_run(
+    verification: Verification, outcome: VerifierOutcome, shield: Shield, logs: str, used: Sequence[str]
+) -> VerifierRun:
+    ended, opened = outcome.ended, outcome.ended.opened
     base, curated = Path(verification.round.folder, logs).as_posix(), shield.curated
     return VerifierRun(
         exit_code=ended.exit_code,
@@ -480,6 +476,9 @@ def _describe_run(verification: Verification, outcome: VerifierOutcome, shield: 
         cpu_sec=ended.cpu_sec,
         cpu_wait_sec=ended.cpu_wait_sec,
         retried_alone=outcome.company == "none",
+        reads="unwatched" if opened is None else "watched" if opened.complete else "partly",
+        agent_files_used=tuple(used[:NAMED]),
+        agent_files_used_count=len(used),
         stdout_path=f"{base}/stdout.txt",
         stderr_path=f"{base}/stderr.txt",
     )

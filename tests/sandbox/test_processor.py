@@ -286,23 +286,23 @@ def test_seats_are_as_many_as_there_are_processors():
 
 
 def test_seats_follow_a_quota_that_changes_but_do_not_ask_for_each_verifier(monkeypatch):
-    asked: list[int] = []
+    quotas, asked = [1, 2], list[int]()
 
-    def quota() -> int:
-        asked.append(now)
-        return now
+    def processors_now() -> int:
+        asked.append(quotas[0])
+        return quotas[0]
+
+    monkeypatch.setattr(processor_module, "processors", processors_now)
 
     async def run() -> None:
-        nonlocal now
         room = Room(0)
         assert await room.come("a", "b", "c") == ["a"]
-        now, room.now = 2, room.now + 1.0
+        del quotas[0]
+        room.now += 1.0
         assert await room.leave("a") == ["b", "c"]
         assert await room.come("d") == ["b", "c"]
         assert asked == [1, 2]
 
-    now = 1
-    monkeypatch.setattr(processor_module, "processors", quota)
     asyncio.run(run())
 
 

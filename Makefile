@@ -1,6 +1,6 @@
 # Each target sets up .venv by itself; nothing has to be installed or activated first.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check bench house lint types layers schemas picture clean writable
+.PHONY: help demo test test-all check bench house ratchet lint types layers schemas picture clean writable
 # Two pips at once would spoil the one .venv.
 .NOTPARALLEL:
 
@@ -23,6 +23,7 @@ help:
 	@echo "make schemas   write the JSON Schemas of stored types to docs/schema/"
 	@echo "make picture   draw the README's picture of the demo"
 	@echo "make house     print the size of the code: files, lines, imports"
+	@echo "make ratchet   compare what each hot path costs with what is stored"
 	@echo "make clean     remove .venv and what tools have cached"
 	@echo
 	@echo "PYTHON=python3.12 chooses the Python of .venv, EXTRAS=dev,ray adds Ray and with it the tests on a cluster"
@@ -98,6 +99,9 @@ bench: $(DEV_STAMP)
 
 house: $(DEV_STAMP)
 	@UPDATE=$(UPDATE) CHAINS=$(CHAINS) $(BIN)/python -m benchmarks.house
+
+ratchet: $(DEV_STAMP)
+	@UPDATE=$(UPDATE) $(BIN)/python -m benchmarks.ratchet
 
 schemas: $(STAMP)
 	$(BIN)/python -m seatrial schema --write docs/schema

@@ -114,14 +114,18 @@ class InstantTrials:
 
 
 def measure_storing(folder: Path, task: Path, count: int, promised: float | None) -> None:
-    store = make_store(folder, 1, count)
-    loaded = load_task(task).model_copy(update={"id": "task-00000"})
-    trials = plan_trials(["task-00000"], [NOOP], count)
     start = cpu_sec()
-    job = PreparedJob(store, trials, {"task-00000": loaded})
-    asyncio.run(carry_out(job, InstantTrials()))
+    store = store_empty_trials(folder, task, count)
     show(f"run and store each of {count:,} empty trials", (cpu_sec() - start) / count * 1000, promised, "ms")
     assert len(store.finished()) == count
+
+
+def store_empty_trials(folder: Path, task: Path, count: int) -> JobStore:
+    store = make_store(folder, 1, count)
+    loaded = load_task(task).model_copy(update={"id": "task-00000"})
+    job = PreparedJob(store, plan_trials(["task-00000"], [NOOP], count), {"task-00000": loaded})
+    asyncio.run(carry_out(job, InstantTrials()))
+    return store
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
 """Plug-ins by entry point: found, missing, broken."""
 
+import sys
 from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
@@ -19,6 +20,7 @@ def registered(monkeypatch):
         EntryPoint("absent", "collections:NoSuchName", GROUP),
     ])  # fmt: skip
     monkeypatch.setattr(plugins, "entry_points", every.select)
+    monkeypatch.setattr(sys, "path", [*sys.path, "/nowhere"])  # what is there is not known from before, nor afterwards
 
 
 @pytest.mark.usefixtures("registered")
@@ -40,3 +42,14 @@ def test_an_unknown_name_is_answered_with_those_there_are():
 def test_a_plug_in_that_cannot_be_loaded_says_why(name):
     with pytest.raises(UsageError, match=f"the plug-in '{name}' of {GROUP} cannot be loaded: .*(no|NoSuchName)"):
         plugins.load_plugin(GROUP, name)
+
+
+def test_one_that_is_installed_while_we_run_is_found(tmp_path, monkeypatch):
+    assert plugins.plugin_names(GROUP) == []
+    metadata = tmp_path / "things-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: things\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(f"[{GROUP}]\nnew = collections:OrderedDict\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert plugins.plugin_names(GROUP) == ["new"]
+    assert plugins.load_plugin(GROUP, "new").__name__ == "OrderedDict"

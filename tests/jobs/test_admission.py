@@ -33,7 +33,7 @@ class Crowd:
         await settle()
 
     async def _stay(self, name: str, memory_mb: int | None) -> None:
-        async with self._admission.place(memory_mb):
+        async with self._admission.place(memory_mb, None):
             self.inside.append(name)
             await self._exits[name].wait()
             self.inside.remove(name)

@@ -297,6 +297,27 @@ def test_seats_are_as_many_as_there_are_processors():
     asyncio.run(run())
 
 
+def test_seats_follow_a_quota_that_changes_but_do_not_ask_for_each_verifier(monkeypatch):
+    quotas, asked = [1, 2], list[int]()
+
+    def processors_now() -> int:
+        asked.append(quotas[0])
+        return quotas[0]
+
+    monkeypatch.setattr(processor_module, "processors", processors_now)
+
+    async def run() -> None:
+        room = Room(0)
+        assert await room.come("a", "b", "c") == ["a"]
+        del quotas[0]
+        room.now += 1.0
+        assert await room.leave("a") == ["b", "c"]
+        assert await room.come("d") == ["b", "c"]
+        assert asked == [1, 2]
+
+    asyncio.run(run())
+
+
 @pytest.mark.alone
 def test_the_machine_tells_what_it_does():
     before = machine_busy_sec()

@@ -172,7 +172,7 @@ class Examiner:
     @asynccontextmanager
     async def _at_work(self) -> AsyncIterator[None]:
         """Room on this machine, for no longer than is allowed. Raises OutOfTimeError."""
-        async with self.tools.admission.place(memory_of(self.task, self.tools.options)):
+        async with self.tools.admission.place(memory_of(self.task, self.tools.options), None):
             try:
                 async with asyncio.timeout(self.longest_sec) as limit:
                     yield

@@ -6,9 +6,9 @@ import signal
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-T = TypeVar("T")
+from seatrial.cli.program import collect_less
 
-_MANY_NEW = 50_000
+T = TypeVar("T")
 
 
 def ending_signals() -> list[signal.Signals]:
@@ -56,7 +56,5 @@ def relax_gc() -> None:
     us. What trials leave behind is freed as before, mostly without any collector. Only for commands of ours: a library
     does not decide this for the program it is part of.
     """
-    gc.collect()
-    gc.freeze()
-    _, middle, old = gc.get_threshold()
-    gc.set_threshold(_MANY_NEW, middle, old)
+    gc.freeze()  # with what little of it is garbage: to look for that takes longer than a trial
+    collect_less()

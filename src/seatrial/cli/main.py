@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import click
 
-from seatrial.cli.program import ignore_broken_pipe
+from seatrial.cli.program import collect_less, ignore_broken_pipe
 from seatrial.errors import SeatrialError, UsageError
 
 # Name → what `seatrial --help` says of it. Written here so that help needs to import no command.
@@ -118,6 +118,7 @@ def cli() -> None:
 
 
 def main() -> NoReturn:
+    collect_less()
     ignore_broken_pipe()
     sys.exit(run(sys.argv[1:]))
 

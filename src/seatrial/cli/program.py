@@ -1,5 +1,6 @@
 """This program as its user started it: how to start it again, as our advice says, and an output that may be closed."""
 
+import gc
 import io
 import os
 import shlex
@@ -9,6 +10,13 @@ from pathlib import Path
 from typing import Any
 
 _NAME = "seatrial"
+_MANY_NEW = 50_000
+
+
+def collect_less() -> None:
+    """Have the collector wait until more has come together: what a start imports is not for it."""
+    _, middle, old = gc.get_threshold()
+    gc.set_threshold(_MANY_NEW, middle, old)
 
 
 def command_line(*arguments: str) -> str:

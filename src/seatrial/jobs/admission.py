@@ -10,9 +10,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from seatrial.sandbox.api import Capabilities, Sandbox, SandboxBackend, SandboxSpec
+
+T = TypeVar("T")
 
 _CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
@@ -48,12 +50,12 @@ class Admission:
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     @asynccontextmanager
-    async def place(self, memory_mb: int | None) -> AsyncIterator[None]:
-        """A place for the length of a block; no declared memory counts as none."""
+    async def place(self, memory_mb: int | None, granted: T) -> AsyncIterator[T]:
+        """A place for the length of a block, which gets what is `granted`; no declared memory counts as none."""
         need = min(memory_mb or 0, self._total)
         await self._enter(need)
         try:
-            yield
+            yield granted
         finally:
             self._leave(need)
 

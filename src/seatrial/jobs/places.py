@@ -3,8 +3,8 @@
 The protocols are for all engines; this machine's own places are here too. Nodes are in `ray/pool.py`.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -59,10 +59,8 @@ class LocalPlaces:
         self._place = TrialPlace(run)
         self._admission = Admission(slots, machine_memory_mb() if memory_mb is None else memory_mb)
 
-    @asynccontextmanager
-    async def place(self, spec: TrialSpec, avoid: frozenset[str]) -> AsyncIterator[TrialPlace]:
-        async with self._admission.place(memory_of(spec.task, spec.options)):
-            yield self._place
+    def place(self, spec: TrialSpec, avoid: frozenset[str]) -> AbstractAsyncContextManager[TrialPlace]:
+        return self._admission.place(memory_of(spec.task, spec.options), self._place)
 
 
 def memory_of(task: Task, options: TrialOptions) -> int:

@@ -79,8 +79,10 @@ def _check_scalar(item: object) -> None:
     if item is None or isinstance(item, bool):
         return
     if isinstance(item, str):
-        if not item.isascii() and any("\ud800" <= character <= "\udfff" for character in item):
-            raise ValueError("text with an unpaired surrogate, which no encoding can hold")
+        try:
+            item.encode()
+        except UnicodeEncodeError:
+            raise ValueError("text with an unpaired surrogate, which no encoding can hold") from None
     elif isinstance(item, float):
         if not math.isfinite(item):
             raise ValueError(f"{item} is not a JSON number")

@@ -237,6 +237,7 @@ class VerifierSeats:
 
     def __init__(self, count: int | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._count, self._clock = count, clock
+        self._there, self._looked = 0, -math.inf
         self._taken: set[_Seat] = set()
         self._waiting: deque[tuple[asyncio.Future[None], _Seat]] = deque()
 
@@ -272,7 +273,9 @@ class VerifierSeats:
         self._let_in()
 
     def _let_in(self, unused: int = 0) -> None:
-        room = max((self._count or processors()) - len(self._taken), unused)
+        if not self._waiting:
+            return
+        room = max(self._seats() - len(self._taken), unused)
         while self._waiting and not any(seat.alone for seat in self._taken):
             turn, seat = self._waiting[0]
             if self._taken if seat.alone else room <= 0:
@@ -288,4 +291,11 @@ class VerifierSeats:
         if self._waiting:
             now = self._clock()
             demand = sum(seat.demand(now) for seat in self._taken)
-            self._let_in(int((self._count or processors()) - demand + _NEARLY))
+            self._let_in(int(self._seats() - demand + _NEARLY))
+
+    def _seats(self) -> int:
+        """How many there are. Quotas of control groups may change, but not for each verifier."""
+        now = self._clock()
+        if not self._count and now - self._looked >= _LEAST_LOOK_SEC:
+            self._there, self._looked = processors(), now
+        return self._count or self._there

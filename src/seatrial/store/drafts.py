@@ -220,12 +220,13 @@ def share_contents(folder: Path, job: Path) -> None:
 
 
 def _contents(folder: Path) -> Iterator[Path]:
-    places = [folder]
+    steps, places = f"{folder}/steps", [str(folder)]
     with suppress(OSError):
-        places += (folder / "steps").iterdir()
-    for place in places:
-        with suppress(OSError):
-            yield from list((place / _KEPT).iterdir())
+        places += [each.path for each in os.scandir(steps)] if os.path.isdir(steps) else []  # noqa: PTH112 - most have none
+    for kept in [f"{place}/{_KEPT}" for place in places]:
+        if os.path.isdir(kept):  # noqa: PTH112 - as above
+            with suppress(OSError):
+                yield from list(Path(kept).iterdir())
 
 
 def _share(path: Path, known: Path) -> None:

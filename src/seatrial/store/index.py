@@ -97,6 +97,7 @@ class TrialEntry(NamedTuple):
     """The names of the limits that were asked for and not enforced."""
 
 
+_NEEDED = len(TrialEntry._fields) - len(TrialEntry._field_defaults)
 _USUAL = [TrialEntry._field_defaults.get(name) for name in TrialEntry._fields]
 _TUPLES = [TrialEntry._fields.index(name) for name in ("warnings", "tags", "repeats", "unheld")]
 _REPEATED = [
@@ -208,9 +209,7 @@ class _Same(dict[Any, Any]):
 def _without_usual(entry: TrialEntry) -> tuple[Any, ...]:
     """The values up to the last one that is not what it usually is: most lines need no more."""
     last = len(entry)
-    for name in reversed(TrialEntry._field_defaults):
-        if getattr(entry, name) != TrialEntry._field_defaults[name]:
-            break
+    while last > _NEEDED and entry[last - 1] == _USUAL[last - 1]:
         last -= 1
     return entry[:last]
 
@@ -223,8 +222,8 @@ _MAX_TAGS, _MAX_DIMENSIONS, _MAX_LETTERS = 20, 40, 80
 
 def entry_of(record: TrialRecord, agent: str) -> TrialEntry:
     """What the index keeps of a record; `agent` is what the job calls the agent."""
-    started = min((time.started_at for time in record.times), default=None)
-    finished = max((time.finished_at for time in record.times), default=None)
+    started = min([time.started_at for time in record.times], default=None)
+    finished = max([time.finished_at for time in record.times], default=None)
     failure, usage = record.failure, record.model_usage
     first = record.regrade.first if record.regrade else None
     return TrialEntry(
@@ -334,7 +333,7 @@ def _is_number(value: Any) -> bool:
 
 def failed_step_of(record: TrialRecord) -> str | None:
     """The first step that did not pass, None where there is none or the trial has no steps."""
-    if record.outcome not in SCORED_OUTCOMES:
+    if not record.steps or record.outcome not in SCORED_OUTCOMES:
         return None
     return next((step.name[:_MAX_LETTERS] for step in record.steps if not _passed(step, record.pass_threshold)), None)
 

@@ -137,7 +137,10 @@ def walk(
                 # Files come first because most entries are files: one question then does for them.
                 if entry.is_file(follow_symlinks=False):
                     regular.append(prefix + name)
-                    size += _size_of(entry)
+                    try:
+                        size += entry.stat(follow_symlinks=False).st_size
+                    except FileNotFoundError:  # such as what an editor keeps there for a moment
+                        continue
                 elif entry.is_dir(follow_symlinks=False):
                     if name not in ignored and not (ignored_with and os.path.lexists(f"{entry.path}/{ignored_with}")):
                         pending.append((entry.path, f"{prefix}{name}/", depth + 1))
@@ -146,13 +149,6 @@ def walk(
     if size > bounds.max_bytes:
         raise OversizeError(_too_large(folder, regular, size, bounds.max_bytes))
     return regular, links, special, size
-
-
-def _size_of(entry: os.DirEntry[str]) -> int:
-    try:
-        return entry.stat(follow_symlinks=False).st_size
-    except FileNotFoundError:  # such as what an editor keeps there for a moment
-        return 0
 
 
 def _too_large(folder: str, regular: list[str], size: int, limit: int) -> str:

@@ -8,7 +8,7 @@ It runs beside the agent, as a setup.sh does: what it leaves running counts as l
 import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from seatrial.concurrency import finish
@@ -49,8 +49,13 @@ class Entrypoint:
         """What it changed of the files of the image until it had handed over."""
 
     @asynccontextmanager
-    async def run(self, sandbox: Sandbox, cwd: str, network: Network, longest_sec: float) -> AsyncIterator[None]:
+    async def run(
+        self, sandbox: Sandbox, cwd: str, network: Network, *, has_healthcheck: bool
+    ) -> AsyncIterator["Entrypoint"]:
         """Start it and wait as long as is needed; what of it runs in the foreground ends with the block."""
+        longest_sec = _CHECKED_SERVICE_SEC if has_healthcheck else _SERVICE_SEC
+        if await _may_hand_over(sandbox, self._argv):
+            longest_sec = _LONGEST_SEC
         self._log.parent.mkdir(parents=True, exist_ok=True)
         command = ExecSpec(
             ("/bin/sh", "-c", _START, "sh", *self._argv, "sh", "-c", _COMMAND),
@@ -67,7 +72,7 @@ class Entrypoint:
             self.check()
             changes = await sandbox.changes()
             self.changed = frozenset((*changes.added, *changes.modified, *changes.removed))
-            yield
+            yield self
         finally:
             running.cancel()
             reached.cancel()
@@ -105,10 +110,9 @@ class Entrypoint:
         self._running = None
 
 
-@asynccontextmanager
-async def run_entrypoint(
+def run_entrypoint(
     sandbox: Sandbox, place: Place, network: Network, folder: Path, *, has_healthcheck: bool = False
-) -> AsyncIterator[Entrypoint]:
+) -> AbstractAsyncContextManager[Entrypoint]:
     """Run the ENTRYPOINT of a sandbox's image, if it has one, and keep what it prints in a folder.
 
     A healthcheck that comes next knows better than any waiting whether a service is up. Raises TrialError.
@@ -116,13 +120,8 @@ async def run_entrypoint(
     config = place.sandbox.image.config
     entrypoint = Entrypoint(config.entrypoint, folder / _LOG)
     if not config.entrypoint:
-        yield entrypoint
-        return
-    longest_sec = _CHECKED_SERVICE_SEC if has_healthcheck else _SERVICE_SEC
-    if await _may_hand_over(sandbox, config.entrypoint):
-        longest_sec = _LONGEST_SEC
-    async with entrypoint.run(sandbox, config.workdir or "/", network, longest_sec):
-        yield entrypoint
+        return nullcontext(entrypoint)
+    return entrypoint.run(sandbox, config.workdir or "/", network, has_healthcheck=has_healthcheck)
 
 
 async def _may_hand_over(sandbox: Sandbox, argv: tuple[str, ...]) -> bool:

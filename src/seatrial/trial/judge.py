@@ -8,7 +8,7 @@ a verdict stands in `verdict.py`.
 import hashlib
 import shutil
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -208,8 +208,11 @@ async def _run_shielded(grading: _Grading, shield: Shield) -> tuple[_Grading, Sh
 async def _run_once(grading: _Grading, shield: Shield, logs: str = "verifier") -> Judgement:
     verification, machinery = grading.verification, grading.machinery
     folder = verification.folder / logs
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        shutil.rmtree(folder)
+        folder.mkdir()
     plan = replace(plan_verifier(verification), watched=_watched(verification, shield))
     async with open_verifier_sandbox(
         verification, grading.room, machinery, shield.isolation, shield.curated.hidden
@@ -425,13 +428,7 @@ def read_judgement(verification: Verification, outcome: VerifierOutcome, shield:
     opened = outcome.ended.opened
     used = None if opened is None else used_files(opened, frozenset(outcome.agents))
     listed = unexpected(used, verification.expectations) if used and all_names(used) - verification.asked_for else ()
-    run = _describe_run(verification, outcome, shield, logs).model_copy(
-        update={
-            "reads": "unwatched" if opened is None else "watched" if opened.complete else "partly",
-            "agent_files_used": listed[:NAMED],
-            "agent_files_used_count": len(listed),
-        }
-    )
+    run = _describe_run(verification, outcome, shield, logs, listed)
     provenance = _provenance(verdict.file, raw, outcome.tests_digest)
     astray = led_astray(opened.links) if opened else ()
     return Judgement(run, provenance, raw, verdict, shield.curated, used=used, astray=astray)
@@ -445,6 +442,8 @@ def visible_files(verification: Verification, shield: Shield) -> tuple[str, ...]
     if shield.isolation == "separate":
         return tuple(path for path in verification.work.handed_over() if path not in shield.curated.hidden)
     found = merge_changes([verification.earlier, verification.work.found])
+    if not found.added and not found.modified:
+        return ()
     hidden = tuple(f"{path}/" for path in shield.curated.hidden)
     gone = {*shield.curated.hidden, *shield.curated.put_back}
     changed = {*found.added, *found.modified}
@@ -452,8 +451,10 @@ def visible_files(verification: Verification, shield: Shield) -> tuple[str, ...]
     return tuple(sorted(path for path in shared if not path.startswith(hidden)))
 
 
-def _describe_run(verification: Verification, outcome: VerifierOutcome, shield: Shield, logs: str) -> VerifierRun:
-    ended = outcome.ended
+def _describe_run(
+    verification: Verification, outcome: VerifierOutcome, shield: Shield, logs: str, used: Sequence[str]
+) -> VerifierRun:
+    ended, opened = outcome.ended, outcome.ended.opened
     base, curated = Path(verification.round.folder, logs).as_posix(), shield.curated
     return VerifierRun(
         exit_code=ended.exit_code,
@@ -475,6 +476,9 @@ def _describe_run(verification: Verification, outcome: VerifierOutcome, shield: 
         cpu_sec=ended.cpu_sec,
         cpu_wait_sec=ended.cpu_wait_sec,
         retried_alone=outcome.company == "none",
+        reads="unwatched" if opened is None else "watched" if opened.complete else "partly",
+        agent_files_used=tuple(used[:NAMED]),
+        agent_files_used_count=len(used),
         stdout_path=f"{base}/stdout.txt",
         stderr_path=f"{base}/stderr.txt",
     )

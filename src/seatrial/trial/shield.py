@@ -9,7 +9,7 @@ import io
 import logging
 import posixpath
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from types import MappingProxyType
@@ -106,18 +106,19 @@ async def raise_shield(
     return await _put_back(ground, work)
 
 
-@asynccontextmanager
-async def open_copy(
+def open_copy(
     verification: Verification, sandbox: Sandbox, isolation: IsolationLevel
-) -> AsyncIterator[Sandbox | None]:
+) -> AbstractAsyncContextManager[Sandbox | None]:
     """A copy of the sandbox to verify in, so that services which the agent left can answer; it is gone afterwards.
 
     None where there are none, where they must end, or where there can be no copy: then they end.
     """
     wanted = isolation == "kill" and verification.options.isolation == "guarded" and verification.work.services
-    if not wanted or not isinstance(sandbox, Copyable):
-        yield None
-        return
+    return _copied(verification, sandbox) if wanted and isinstance(sandbox, Copyable) else nullcontext()
+
+
+@asynccontextmanager
+async def _copied(verification: Verification, sandbox: Copyable) -> AsyncIterator[Sandbox | None]:
     copy = None
     try:
         copy = await sandbox.copy_beside()

@@ -111,10 +111,10 @@ async def keep_snapshot(sandbox: Sandbox, folder: Path, bounds: SnapshotBounds =
     In an archive, because there nothing is alive: a layer's directory may hold programs with a stranger's setuid bit.
     Raises TooLargeError for more than the bounds, ContentError for a secret; then and otherwise, nothing is left.
     """
+    with suppress(TooLargeError):
+        return await _keep_little(sandbox, folder, bounds)
     folder.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - one directory
     try:
-        with suppress(TooLargeError):
-            return await _keep_little(sandbox, folder, bounds)
         return await _keep_much(sandbox, folder, bounds)
     except BaseException:
         remove_snapshot(folder)
@@ -136,7 +136,12 @@ async def _keep_little(sandbox: Sandbox, folder: Path, bounds: SnapshotBounds) -
     if holds_secret(plain, bounds.secrets):
         raise ContentError(SECRET_FOUND)
     packed = zstandard.ZstdCompressor(level=_LEVEL).compress(plain)
-    (folder / ARCHIVE).write_bytes(packed)
+    folder.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - one directory, one small file
+    try:
+        (folder / ARCHIVE).write_bytes(packed)
+    except BaseException:
+        remove_snapshot(folder)
+        raise
     return len(packed)
 
 

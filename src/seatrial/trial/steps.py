@@ -7,7 +7,7 @@ name: `place`, `setup`, `work`, `judge`, `verdict`, `snapshot`.
 import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,7 +45,7 @@ from seatrial.trial.work import (
 from seatrial.verify.artifacts import list_files
 
 if TYPE_CHECKING:  # an HTTP server and client, which most trials do without
-    from seatrial.gateway.access import OpenAccess
+    from seatrial.gateway.access import ModelAccess, OpenAccess
     from seatrial.gateway.session import Keys
 
 
@@ -70,7 +70,7 @@ class OpenTrial:
     """The last round, while its end state is not kept yet."""
 
     def begin(self, round_: Round) -> "Turn":
-        return Turn(self, round_, self.log.begin(round_))
+        return Turn(self, round_, self.log.begin(round_), self.folder / round_.folder)
 
     async def complete(self) -> None:
         """All rounds have been judged: note what was kept and used."""
@@ -137,6 +137,7 @@ class Turn:
     trial: OpenTrial
     round: Round
     notes: RoundLog
+    _folder: Path
 
     @property
     def network(self) -> Network:
@@ -160,13 +161,14 @@ class Turn:
         image = trial.place.sandbox.image
         return await trial.machinery.versions.ask(trial.spec.agent.title, image, trial.sandbox, command)
 
-    @asynccontextmanager
-    async def open_model(self, port: int = 0) -> AsyncIterator["OpenAccess | None"]:
+    def open_model(self, port: int = 0) -> AbstractAsyncContextManager["OpenAccess | None"]:
         """The agent's way to its model while the block lasts; None for a trial without one. What it used is noted."""
-        trial, model = self.trial, self.trial.machinery.model
-        if model is None:
-            yield None
-            return
+        model = self.trial.machinery.model
+        return nullcontext() if model is None else self._open_model(model, port)
+
+    @asynccontextmanager
+    async def _open_model(self, model: "ModelAccess", port: int) -> AsyncIterator["OpenAccess"]:
+        trial = self.trial
         listener = await trial.sandbox.listen(port)
         secrets = tuple(self._allowed.values())
         keys: Keys = "any" if trial.place.capabilities.private_loopback else "own"
@@ -271,10 +273,6 @@ class Turn:
         servers = self.round.task.config.environment.mcp_servers
         names = {name for server in servers for name, _ in templates_in(server.headers)}
         return [self._allowed[name] for name in names if name in self._allowed]
-
-    @property
-    def _folder(self) -> Path:
-        return self.trial.folder / self.round.folder
 
 
 # After the trial.

@@ -6,7 +6,7 @@ the agent sees them. `judge.py` runs it, `shield.py` decides what it meets of th
 
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Container
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,21 +61,25 @@ def choose_isolation(verification: Verification) -> IsolationLevel:
     return "kill" if capabilities.isolation == "namespaces" and asked != "keep" else "exposed"
 
 
-@asynccontextmanager
-async def open_verifier_sandbox(
+def open_verifier_sandbox(
     verification: Verification,
     sandbox: Sandbox,
     machinery: Machinery,
     isolation: IsolationLevel,
     withheld: Container[str] = (),
-) -> AsyncIterator[VerifierSandbox]:
+) -> AbstractAsyncContextManager[VerifierSandbox]:
     """The sandbox to verify in: the agent's own, or a fresh one into which only artifacts cross.
 
     Of those, files and folders that are `withheld` stay behind.
     """
-    if isolation != "separate":
-        yield VerifierSandbox(sandbox)
-        return
+    own = nullcontext(VerifierSandbox(sandbox))
+    return own if isolation != "separate" else _open_separate(verification, machinery, withheld)
+
+
+@asynccontextmanager
+async def _open_separate(
+    verification: Verification, machinery: Machinery, withheld: Container[str]
+) -> AsyncIterator[VerifierSandbox]:
     own, work = verifier_image(verification.round), verification.work
     place = await separate_place(verification, machinery)
     for artifact in work.kept:

@@ -109,6 +109,8 @@ def find_missing_tools(round_: Round, evaluation: EvaluationResult, logs: Path) 
     if evaluation.reward != 0.0:
         return ()
     printed = [_tail(logs / name, _OUTPUT_TAIL_BYTES) for name in ("stdout.txt", "stderr.txt")]
+    if not any(printed):
+        return ()
     own = round_.task.root / (round_.layout.test_script or "tests/test.sh")
     script = round_.given[-1] / "test.sh" if round_.given else own
     return missing_tools(

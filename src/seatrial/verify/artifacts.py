@@ -5,6 +5,7 @@ Sizes are bounded, no link is followed, and nothing is believed: `scoring` decid
 
 import errno
 import hashlib
+import os
 import posixpath
 import tarfile
 import tempfile
@@ -107,9 +108,13 @@ async def fetch_output(sandbox: Sandbox, spec: OutputSpec, changes: FileChanges 
 
 def _may_be_linked(output: RawFile, changes: FileChanges) -> bool:
     """Whether something that may be a link was put in the place of an output, or of a folder above it."""
+    if output.status == "symlink" or changes.truncated:
+        return True
+    if not changes.added and not changes.modified:
+        return False
     above = {str(folder) for folder in PurePosixPath(output.name).parents}
     passed = above if output.status == "ok" else {output.name, *above}
-    return output.status == "symlink" or changes.truncated or not passed.isdisjoint((*changes.added, *changes.modified))
+    return not passed.isdisjoint((*changes.added, *changes.modified))
 
 
 async def look_again(sandbox: Sandbox, output: RawFile | None, changes: FileChanges, *, alone: bool) -> RawFile | None:
@@ -281,7 +286,8 @@ def _entry(
 def list_files(folder: Path, *below: str, limit: int = 1000) -> tuple[ArtifactRecord, ...]:
     """The first files `below` a folder with their digests, by paths relative to it."""
     found: list[ArtifactRecord] = []
-    for path in (path for name in below for path in sorted((folder / name).rglob("*"))):
+    there = [folder / name for name in below if os.path.isdir(f"{folder}/{name}")]  # noqa: PTH112 - mostly none
+    for path in (path for place in there for path in sorted(place.rglob("*"))):
         if path.is_symlink() or not path.is_file() or len(found) >= limit:
             continue
         with suppress(OSError), path.open("rb") as file:

@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Literal
 
 from seatrial.sandbox.api import DEFAULT_PATH, Image
@@ -24,6 +24,7 @@ Names = Mapping[str, frozenset[str]]
 HOME = "/root"
 SITE_FOLDERS = ("site-packages", "dist-packages")
 _USUAL = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/etc")
+_BELOW_USUAL = tuple(f"{folder}/" for folder in _USUAL)
 _PREFIXES = ("", "/usr", "/usr/local")
 _LIBRARIES = ("lib", "lib64", "lib32")
 _TRIPLET = re.compile(r"\w+-linux-\w+")
@@ -50,7 +51,12 @@ _USUAL_NAMES = frozenset(
 
 def program_folders(image: Image) -> tuple[str, ...]:
     """The folders in which commands of an image are looked for, those of the usual PATH included."""
-    own = image.config.env.get("PATH", "").split(":")
+    return _folders_of(image.config.env.get("PATH", ""))
+
+
+@lru_cache(maxsize=64)
+def _folders_of(path: str) -> tuple[str, ...]:
+    own = path.split(":")
     found = (posixpath.normpath(folder) for folder in (*own, *DEFAULT_PATH.split(":")) if folder.startswith("/"))
     return tuple(dict.fromkeys(found))
 
@@ -63,7 +69,7 @@ def system_folders(image: Image, workdir: str) -> tuple[str, ...]:
     work = {*_WORK_FOLDERS, workdir.rstrip("/")}
     found = []
     for folder in program_folders(image):
-        if f"{folder}/".startswith(tuple(f"{usual}/" for usual in _USUAL)):
+        if f"{folder}/".startswith(_BELOW_USUAL):
             continue
         parent, _, name = folder.rpartition("/")
         is_part = name in ("bin", "sbin") and parent not in work and posixpath.dirname(parent) != "/home"

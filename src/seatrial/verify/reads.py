@@ -133,7 +133,8 @@ def _up(path: str) -> Iterator[str]:
 
 
 def _says(text: str, name: str) -> bool:
-    return re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", text) is not None
+    # Most names are nowhere in the text, and to find that by the expression takes a hundred times as long.
+    return name in text and re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", text) is not None
 
 
 @dataclass(frozen=True, slots=True)

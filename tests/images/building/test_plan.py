@@ -1,5 +1,7 @@
 """Which images a Dockerfile names, whatever else it says."""
 
+import os
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,6 +40,15 @@ def test_places_have_file_and_line(tmp_path):
     path = tmp_path / "Dockerfile"
     path.write_text("FROM a\nCOPY --from=b x y\n")
     assert images_named_in(path) == [(f"{path}:1: FROM", "a"), (f"{path}:2: COPY", "b")]
+
+
+def test_a_link_to_one_is_followed_and_nobody_waits_for_a_pipe(tmp_path):
+    (tmp_path / "other").write_text("FROM a\n")
+    (tmp_path / "Dockerfile").symlink_to("other")
+    assert [name for _, name in images_named_in(tmp_path / "Dockerfile")] == ["a"]
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(BuildError, match="cannot be read"):
+        images_named_in(tmp_path / "pipe")
 
 
 def test_what_is_no_dockerfile_is_not_read_to_its_end(tmp_path):

@@ -3,6 +3,7 @@
 Pure, but for `images_named_in`, which reads a Dockerfile. `steps.py` carries the steps out.
 """
 
+import os
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from seatrial.images.building.instructions import Arg, BuildCommand, Copy, From,
 from seatrial.images.config import ImageDocument, Platform, host_platform
 from seatrial.sandbox.api import DEFAULT_PATH
 from seatrial.tasks.dockerfile import Dockerfile, Instruction, WordError, expand, parse_dockerfile
+from seatrial.untrusted.files import READ, FileTooLargeError, read_with_status
 
 # Stages: which a Dockerfile has, and which of them a build needs.
 
@@ -247,12 +249,11 @@ def images_named_in(path: Path) -> list[tuple[str, str]]:
     Raises BuildError for what is no Dockerfile.
     """
     try:
-        with path.open("rb") as file:
-            data = file.read(_MAX_BYTES + 1)
+        data = read_with_status(path, _MAX_BYTES, READ & ~os.O_NOFOLLOW)[0]  # links within a task are followed
+    except FileTooLargeError as error:
+        raise BuildError(f"{path}: it has more than {_MAX_BYTES:,} bytes; is it a Dockerfile?") from error
     except OSError as error:
         raise BuildError(f"{path}: it cannot be read: {error.strerror}") from error
-    if len(data) > _MAX_BYTES:
-        raise BuildError(f"{path}: it has more than {_MAX_BYTES:,} bytes; is it a Dockerfile?")
     if plain := _only_base(data):
         return [(f"{path}:{plain[0]}: FROM", plain[1])]
     return list(named_images(parse_dockerfile(data.decode("utf-8", "replace"), str(path))))

@@ -126,6 +126,8 @@ _VERSION = re.compile(r"/v\d+[a-z0-9]*(/|\Z)")
 _OWN_VERSION = re.compile(r"\A/v1/")
 _DOTS = re.compile(r"/(\.|%2e){1,2}(/|\Z)", re.IGNORECASE)
 
+_MOST_NAMES = 256
+_LONGEST_NAME = 64
 _SENT = frozenset(
     {"accept", "content-type", "http-referer", "idempotency-key", "user-agent", "x-client-request-id", "x-title"}
     | {name for each in DIALECTS.values() for name in each.forwarded_headers}
@@ -165,24 +167,30 @@ def sent_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
     Only in ASCII: what cannot be sent again would be a failure of ours, and the agent's to choose.
     """
-    return {low: value for name, value in headers.items() if (low := _sent_name(name)) and value.isascii()}
+    return {low: value for name, value in headers.items() if (low := _SENT_NAMES[name]) and value.isascii()}
 
 
 def returned_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """The headers of a provider's answer that are meant for the agent, with names in small letters."""
-    return {low: value for name, value in headers.items() if (low := _returned_name(name))}
+    return {low: value for name, value in headers.items() if (low := _RETURNED_NAMES[name])}
 
 
-@lru_cache(maxsize=256)
-def _sent_name(name: str) -> str | None:
-    low = name.lower()
-    return low if low in _SENT or low.startswith(_SENT_PREFIXES) else None
+class _Names(dict[str, str | None]):
+    """Names of headers in small letters, None for those that do not go on. Those of every call are looked up at once."""
+
+    def __init__(self, goes_on: Callable[[str], bool]) -> None:
+        self._goes_on = goes_on
+
+    def __missing__(self, name: str) -> str | None:
+        low = name.lower()
+        found = low if self._goes_on(low) else None
+        if len(self) < _MOST_NAMES and len(name) <= _LONGEST_NAME:  # an agent may make up names
+            self[name] = found
+        return found
 
 
-@lru_cache(maxsize=256)
-def _returned_name(name: str) -> str | None:
-    low = name.lower()
-    return None if low in _KEPT_BACK else low
+_SENT_NAMES = _Names(lambda low: low in _SENT or low.startswith(_SENT_PREFIXES))
+_RETURNED_NAMES = _Names(lambda low: low not in _KEPT_BACK)
 
 
 def key_headers(key: str | None, dialect: DialectName | None) -> dict[str, str]:
@@ -279,6 +287,10 @@ class Hider:
         written = dict.fromkeys(form for each in secrets for form in (each, json.dumps(each)[1:-1]))
         self._forms = sorted(written, key=len, reverse=True)
         self._written = [form.encode() for form in self._forms]
+
+    def hides_in(self, *texts: str) -> bool:
+        """Whether there is something to hide in any of them."""
+        return bool(self._forms) and any(form in text for form in self._forms for text in texts)
 
     def text(self, text: str) -> str:
         for form in self._forms:

@@ -132,16 +132,14 @@ class HttpProvider:
         task = asyncio.current_task()
         self._unsent[task] = trial
         try:
-            await self._slots.acquire(trial)
-        except BaseException:
-            self._unsent.pop(task, None)
-            raise
-        try:
-            outcome = await self._attempt(outgoing, asked)
-        except BaseException:
-            asked.body = None
-            self._slots.release(trial)
-            raise
+            if not self._slots.take(trial):
+                await self._slots.acquire(trial)
+            try:
+                outcome = await self._attempt(outgoing, asked)
+            except BaseException:
+                asked.body = None
+                self._slots.release(trial)
+                raise
         finally:
             self._unsent.pop(task, None)
         if isinstance(outcome, ModelReply):
@@ -243,8 +241,10 @@ class HttpProvider:
         return await self._read_failure(outgoing, response, asked)
 
     def _returned(self, response: aiohttp.ClientResponse) -> dict[str, str]:
-        hide = self._hider.text
-        return {name: hide(value) for name, value in returned_headers(response.headers).items()}
+        headers = returned_headers(response.headers)
+        if self._hider.hides_in(*headers.values()):
+            return {name: self._hider.text(value) for name, value in headers.items()}
+        return headers
 
     async def _read_failure(
         self, outgoing: Outgoing, response: aiohttp.ClientResponse, asked: "_Asked"
@@ -319,11 +319,18 @@ class Slots:
         self._taken: dict[int, int] = {}
         self._waiting: dict[int, deque[asyncio.Future[None]]] = {}
 
-    async def acquire(self, trial: int) -> None:
+    def take(self, trial: int) -> bool:
+        """Take a slot, if this trial may have one at once."""
         taken = self._taken.get(trial, 0)
-        if self._may_have(trial, taken) and trial not in self._waiting:
-            self._free -= 1
-            self._taken[trial] = taken + 1
+        if trial in self._waiting or not self._may_have(trial, taken):
+            return False
+        self._free -= 1
+        self._taken[trial] = taken + 1
+        return True
+
+    async def acquire(self, trial: int) -> None:
+        """Take one as soon as it may."""
+        if self.take(trial):
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(trial, deque()).append(turn)

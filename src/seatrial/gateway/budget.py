@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from seatrial.gateway.api import ModelRequest
 from seatrial.gateway.base import TokenCounts
 from seatrial.gateway.dialects import DIALECTS
-from seatrial.gateway.prices import ModelPrice, cost, dearest
+from seatrial.gateway.prices import ModelPrice, cost
 from seatrial.untrusted.json import mapping
 
 _UNKNOWN = float("inf")
@@ -108,7 +108,7 @@ class Budget:
 def most_of(request: ModelRequest, price: ModelPrice | None) -> Amount:
     """The most that a request can take, without end if it does not say: no token is shorter than a byte."""
     tokens_in, tokens_out = _most_input(request), _most_output(request)
-    rate_in, rate_out = (0.0, 0.0) if price is None else dearest(price)
+    rate_in, rate_out = (0.0, 0.0) if price is None else price.dearest
     # What is free stays so without end.
     usd = (tokens_in * rate_in if rate_in else 0.0) + (tokens_out * rate_out if rate_out else 0.0)
     return Amount(tokens_in + tokens_out, usd / 1_000_000)
@@ -161,7 +161,7 @@ def _is_plain(said: Any) -> bool:
     while waiting:
         each = waiting.pop()
         if isinstance(each, list):
-            # Most messages are a role and a text; with many of them, a closer look at each would take longer than all else.
+            # Most messages are a role and a text; with many of them, a closer look at each would take long.
             waiting += [
                 one
                 for one in each

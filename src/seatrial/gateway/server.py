@@ -9,7 +9,7 @@ import logging
 import socket
 import struct
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from functools import partial
 from time import monotonic
@@ -58,9 +58,9 @@ def admitted(session: Session, request: web.BaseRequest) -> Route:
     if request.method == "GET" and request.headers.get("upgrade", "").lower() == "websocket":
         raise RefusedError(UPGRADE_REQUIRED, "there are no WebSockets here; send a POST")
     target, key = split_key(request.raw_path)
-    credentials = _credentials(request.headers, key)
-    if not any(session.opens(each) for each in credentials):
-        found = "is not the key of this trial" if any(_credentials(request.headers, key)) else "is missing"
+    if not _opens(session, request.headers, key):
+        tried = key or any(request.headers.get(name, "").removeprefix(before).strip() for name, before in _KEY_HEADERS)
+        found = "is not the key of this trial" if tried else "is missing"
         raise RefusedError(401, f"the API key {found}; {_RIGHT_KEY}")
     route = find_route(request.method, target)
     if isinstance(route, NoRoute):
@@ -68,11 +68,11 @@ def admitted(session: Session, request: web.BaseRequest) -> Route:
     return route
 
 
-def _credentials(headers: Mapping[str, str], in_query: str) -> Iterator[str]:
+def _opens(session: Session, headers: Mapping[str, str], in_query: str) -> bool:
     for name, before in _KEY_HEADERS:
-        if (found := headers.get(name)) is not None:
-            yield found.removeprefix(before).strip()
-    yield in_query
+        if (found := headers.get(name)) and session.opens(found.removeprefix(before).strip()):
+            return True
+    return session.opens(in_query)
 
 
 def read_request(session: Session, request: web.BaseRequest, route: Route, body: bytes) -> ModelRequest:

@@ -176,7 +176,7 @@ def returned_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 class _Names(dict[str, str | None]):
-    """Names of headers in small letters, None for those that do not go on. Those of every call are looked up at once."""
+    """Names of headers in small letters, None for those that do not go on. Most are looked up at once."""
 
     def __init__(self, goes_on: Callable[[str], bool]) -> None:
         self._goes_on = goes_on
@@ -353,8 +353,9 @@ class Body:
     async def begun(cls, response: aiohttp.ClientResponse, idle_sec: float, hider: Hider = _NOTHING_HIDDEN) -> Self:
         """The body of a response, once its first bytes are here. Raises what aiohttp raises."""
         body = cls(response, idle_sec, hider)
-        try:
-            body._first = await body._read()
+        content = response.content
+        try:  # all of a short answer is here already
+            body._first = hider.whole(content.read_nowait()) if content.is_eof() else await body._read()
         except BaseException:
             response.close()
             raise

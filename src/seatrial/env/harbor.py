@@ -86,7 +86,7 @@ class HarborEnv(HarborMCPMixin, CliAgentEnv):
     """
 
     rollouts_are_trials = True
-    trial_options = TrialOptions()
+    trial_options: TrialOptions
     usual_layout: ClassVar[Layout] = "harbor"
 
     def __init__(  # noqa: PLR0913 - the names that authors of environments know
@@ -103,6 +103,7 @@ class HarborEnv(HarborMCPMixin, CliAgentEnv):
         allow_env: Iterable[str] = (),
         **kwargs: Any,
     ) -> None:
+        self.trial_options = TrialOptions()
         self.dataset_path = Path(dataset_path)
         self.task_names = tasks
         self.agent_workdir = agent_workdir

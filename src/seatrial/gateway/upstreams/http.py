@@ -287,10 +287,11 @@ class Hider:
         written = dict.fromkeys(form for each in secrets for form in (each, json.dumps(each)[1:-1]))
         self._forms = sorted(written, key=len, reverse=True)
         self._written = [form.encode() for form in self._forms]
+        self.hides = bool(written)
 
     def hides_in(self, *texts: str) -> bool:
         """Whether there is something to hide in any of them."""
-        return bool(self._forms) and any(form in text for form in self._forms for text in texts)
+        return self.hides and any(form in text for form in self._forms for text in texts)
 
     def text(self, text: str) -> str:
         for form in self._forms:
@@ -362,20 +363,20 @@ class Body:
         return body
 
     async def _read(self) -> bytes:
-        content, hider = self._content, self._hider
+        content = self._content
         while True:
-            chunk = await content.readany()
-            if self._begun:
-                chunk, self._begun = self._begun + chunk, b""
-            if content.at_eof():
-                return hider.whole(chunk)
-            if chunk:
-                chunk = hider.whole(chunk)
-                if (size := hider.begun(chunk)) == 0:
-                    return chunk
-                chunk, self._begun = chunk[:-size], chunk[-size:]
-                if chunk:
-                    return chunk
+            chunk = self._shown(await content.readany())
+            if chunk or content.at_eof():
+                return chunk
+
+    def _shown(self, chunk: bytes) -> bytes:
+        """A chunk without secrets, and without what may be the beginning of one, which is kept for the next chunk."""
+        if self._begun:
+            chunk, self._begun = self._begun + chunk, b""
+        chunk = self._hider.whole(chunk)
+        if chunk and not self._content.at_eof() and (size := self._hider.begun(chunk)):
+            chunk, self._begun = chunk[:-size], chunk[-size:]
+        return chunk
 
     def __aiter__(self) -> Self:
         return self
@@ -391,7 +392,11 @@ class Body:
             self._watch(self._idle_sec)
         try:
             self._waiting_since = monotonic()
-            chunk = await self._read()
+            chunk = await content.readany()
+            if self._hider.hides:
+                chunk = self._shown(chunk)
+            if not chunk and not content.at_eof():
+                chunk = await self._read()
         except (aiohttp.ClientError, OSError) as error:
             silent = f"nothing more came for {self._idle_sec:g} s"
             if self._is_idle:

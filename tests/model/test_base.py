@@ -14,8 +14,8 @@ from seatrial.model.base import (
     NonNegativeInt,
     Sha256,
     StrictModel,
-    made,
     name_at,
+    new,
     plain,
     plain_name,
     provider_of,
@@ -256,7 +256,7 @@ class Flags(StrictModel):
 
 
 class Outer(StrictModel):
-    inner: Flags = made(Flags)
+    inner: Flags = new(Flags)
 
 
 def test_a_default_that_is_made_is_in_the_schema_and_belongs_to_its_value_alone():

@@ -49,7 +49,7 @@ class StrictModel(BaseModel):
         return self.model_copy(update=update, deep=deep)
 
 
-def made(kind: type[StrictModel]) -> Any:
+def new(kind: type[StrictModel]) -> Any:
     """The default of a field: a value of a type whose fields all have defaults, made for each that lacks one.
 
     Made once, where the field is declared, it would have pydantic build that type while we are imported: the validators

@@ -11,16 +11,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from seatrial.model.base import (
-    Fraction01,
-    JsonObject,
-    NonNegative,
-    NonNegativeInt,
-    Sha256,
-    StrictModel,
-    Timestamp,
-    made,
-)
+from seatrial.model.base import Fraction01, JsonObject, NonNegative, NonNegativeInt, Sha256, StrictModel, Timestamp, new
 from seatrial.model.options import AGENTS, LIMITS, MODELS, OUTPUT, SANDBOX, TASKS, VERIFICATION, Option
 from seatrial.model.outcome import PASS_THRESHOLD
 from seatrial.model.output import RewardPolicy
@@ -574,9 +565,9 @@ class JobSpec(StrictModel):
     attempts: Annotated[
         Count, Option("-k --attempts N", "Trials of each agent at each task.", TASKS, 50, also="--n-attempts")
     ] = 1
-    trial: TrialOptions = made(TrialOptions)
-    model: ModelOptions = made(ModelOptions)
-    run: RunOptions = made(RunOptions)
+    trial: TrialOptions = new(TrialOptions)
+    model: ModelOptions = new(ModelOptions)
+    run: RunOptions = new(RunOptions)
 
     @model_validator(mode="after")
     def _agents_can_be_told_apart(self) -> Self:
@@ -602,7 +593,7 @@ class LockedTask(StrictModel):
     name: str
     root: str
     digest: Sha256
-    labels: TaskLabels = made(TaskLabels)
+    labels: TaskLabels = new(TaskLabels)
 
 
 class LeftOut(StrictModel):

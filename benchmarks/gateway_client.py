@@ -13,11 +13,11 @@ HELLO = [{"role": "user", "content": "How much does a beam bend?"}]
 class Connection:
     """One connection to a server of models, kept open."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key: str) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key: str, path: str) -> None:
         self._reader = reader
         self._writer = writer
         self._head = (
-            "POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\nuser-agent: OpenAI/Python 2.0\r\n"
+            f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nuser-agent: OpenAI/Python 2.0\r\n"
             "accept: application/json\r\nx-stainless-lang: python\r\nx-stainless-retry-count: 0\r\n"
             f"authorization: Bearer {key}\r\ncontent-type: application/json\r\n"
         )
@@ -46,10 +46,10 @@ class Connection:
 
 
 @asynccontextmanager
-async def connect(url: str, key: str = "none") -> AsyncIterator[Connection]:
+async def connect(url: str, key: str = "none", path: str = "/v1/chat/completions") -> AsyncIterator[Connection]:
     parts = urlsplit(url)
     reader, writer = await asyncio.open_connection(parts.hostname, parts.port, limit=2**22)
-    connection = Connection(reader, writer, key)
+    connection = Connection(reader, writer, key, path)
     try:
         yield connection
     finally:

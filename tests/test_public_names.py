@@ -48,3 +48,16 @@ def test_environments_load_no_http_client_no_sdk_and_no_datasets():
     code = "import seatrial, sys; seatrial.HarborEnv; print({'aiohttp', 'openai', 'datasets'} & set(sys.modules))"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout == "set()\n"
+
+
+def test_environments_build_no_validators_before_they_are_needed():
+    code = """
+import seatrial
+
+seatrial.HarborEnv
+from seatrial.model.base import StrictModel
+
+print([kind.__name__ for kind in StrictModel.__subclasses__() if kind.__pydantic_complete__])
+"""
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout == "[]\n"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.gateway.prices import ModelPrice, PriceTable, dearest, find_price, load_prices, price
+from seatrial.gateway.prices import ModelPrice, PriceTable, find_price, load_prices, price
 from seatrial.model.trace import TokenUsage
 
 TABLE = PriceTable(
@@ -77,12 +77,12 @@ def test_our_prices_are_dated_and_plausible():
         assert 0 < entry.input < entry.output
         assert entry.cached is None or 0 < entry.cached < entry.input
         assert entry.cache_write is None or entry.input < entry.cache_write < (entry.cache_write_1h or entry.output)
-        assert entry.long is None or dearest(entry) == dearest(entry.long)
+        assert entry.long is None or entry.dearest == entry.long.dearest
 
 
 @pytest.mark.parametrize(("model", "most"), [("stores", (4.0, 9.0)), ("longer", (4.0, 10.0)), ("gpt-5", (1.0, 10.0))])
 def test_the_most_that_a_token_can_cost(model: str, most: tuple[float, float]):
-    assert dearest(TABLE.models[model]) == most
+    assert TABLE.models[model].dearest == most
 
 
 def test_a_dated_model_with_a_price_of_its_own_keeps_it():

@@ -30,8 +30,14 @@ class Wire:
     async def readany(self) -> bytes:
         return self._pieces.pop(0) if self._pieces else b""
 
+    def is_eof(self) -> bool:
+        return len(self._pieces) < 2
+
     def at_eof(self) -> bool:
         return not self._pieces
+
+    def read_nowait(self) -> bytes:
+        return self._pieces.pop(0) if self._pieces else b""
 
 
 async def read(pieces: list[bytes], *secrets: str) -> bytes:

@@ -135,7 +135,7 @@ def test_all_that_are_cancelled_at_once_leave_every_place_free(memory_mb):
         admission = Admission(1, 1000)
 
         async def stay():
-            async with admission.place(memory_mb):
+            async with admission.place(memory_mb, None):
                 await asyncio.Event().wait()
 
         tasks = [asyncio.create_task(stay()) for _ in range(4)]
@@ -143,7 +143,7 @@ def test_all_that_are_cancelled_at_once_leave_every_place_free(memory_mb):
         for task in tasks:
             task.cancel()
         ended = await asyncio.gather(*tasks, return_exceptions=True)
-        async with asyncio.timeout(20), admission.place(1000):
+        async with asyncio.timeout(20), admission.place(1000, None):
             return ended
 
     assert {type(each) for each in asyncio.run(run())} == {asyncio.CancelledError}

@@ -15,6 +15,7 @@ from seatrial.model.base import (
     Sha256,
     StrictModel,
     name_at,
+    new,
     plain,
     plain_name,
     provider_of,
@@ -248,3 +249,17 @@ def test_agents_get_plain_names():
     assert [plain_name(each) for each in ("openai/gpt-5", "meta/llama", "x", "openai/")] == [
         *("gpt-5", "meta/llama", "x", "openai/"),
     ]
+
+
+class Flags(StrictModel):
+    names: JsonObject = Field(default_factory=dict)
+
+
+class Outer(StrictModel):
+    inner: Flags = new(Flags)
+
+
+def test_a_default_that_is_made_is_in_the_schema_and_belongs_to_its_value_alone():
+    assert Outer.model_json_schema()["properties"]["inner"]["default"] == {"names": {}}
+    assert Outer() == Outer(inner=Flags())
+    assert Outer().inner.names is not Outer().inner.names

@@ -87,7 +87,7 @@ class HarborEnv(HarborMCPMixin, CliAgentEnv):
     """
 
     rollouts_are_trials = True
-    trial_options = TrialOptions()
+    trial_options: TrialOptions
     usual_layout: ClassVar[Layout] = "harbor"
 
     def __init__(  # noqa: PLR0913 - the names that authors of environments know
@@ -104,6 +104,7 @@ class HarborEnv(HarborMCPMixin, CliAgentEnv):
         allow_env: Iterable[str] = (),
         **kwargs: Any,
     ) -> None:
+        self.trial_options = TrialOptions()
         self.dataset_path = as_path("dataset_path", dataset_path)
         self.task_names = tasks if tasks is None else list(as_names("tasks", tasks))
         self.agent_workdir = agent_workdir

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from seatrial.gateway.api import ModelRequest
 from seatrial.gateway.base import TokenCounts
 from seatrial.gateway.dialects import DIALECTS
-from seatrial.gateway.prices import ModelPrice, cost, dearest
+from seatrial.gateway.prices import ModelPrice, cost
 from seatrial.untrusted.json import mapping
 
 _UNKNOWN = float("inf")
@@ -56,10 +56,16 @@ class Budget:
             return f"the limit of {self._most.usd:g} USD is reached"
         return None
 
+    def hold_now(self, amount: Amount) -> bool:
+        """Set the most that a call can take aside, if there is room for it; it must be let go afterwards."""
+        if self._waiting or not self._has_room(amount):
+            return False
+        self._held.append(amount)
+        return True
+
     async def hold(self, amount: Amount) -> None:
-        """Set the most that a call can take aside, as soon as there is room for it. It must be let go afterwards."""
-        if not self._waiting and self._has_room(amount):
-            self._held.append(amount)
+        """The same, as soon as there is room for it."""
+        if self.hold_now(amount):
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((amount, turn))
@@ -79,7 +85,8 @@ class Budget:
 
     def let_go(self, amount: Amount) -> None:
         self._held.remove(amount)
-        self._serve()
+        if self._waiting:
+            self._serve()
 
     def _serve(self) -> None:
         while self._waiting and self._has_room(self._waiting[0][0]):
@@ -89,19 +96,23 @@ class Budget:
                 turn.set_result(None)
 
     def _has_room(self, amount: Amount) -> bool:
-        if not self._held or self.refusal() is not None:  # whoever is refused takes nothing
+        if not self._held:
             return True
-        tokens = self._spent.tokens + amount.tokens + sum(held.tokens for held in self._held)
-        usd = self._spent.usd + amount.usd + sum(held.usd for held in self._held)
-        return tokens <= self._most.tokens and usd <= self._most.usd
+        (tokens, usd), (most_tokens, most_usd), (more_tokens, more_usd) = self._spent, self._most, amount
+        if tokens >= most_tokens or usd >= most_usd:  # what is refused takes nothing
+            return True
+        # Nothing is added up for a limit that there is not: with many calls under way that takes long.
+        if most_tokens != _UNKNOWN and tokens + more_tokens + sum([held.tokens for held in self._held]) > most_tokens:
+            return False
+        return most_usd == _UNKNOWN or usd + more_usd + sum([held.usd for held in self._held]) <= most_usd
 
 
 def most_of(request: ModelRequest, price: ModelPrice | None) -> Amount:
     """The most that a request can take, without end if it does not say: no token is shorter than a byte."""
     tokens_in, tokens_out = _most_input(request), _most_output(request)
-    rates = (0.0, 0.0) if price is None else dearest(price)
+    rate_in, rate_out = (0.0, 0.0) if price is None else price.dearest
     # What is free stays so without end.
-    usd = sum(tokens * rate for tokens, rate in zip((tokens_in, tokens_out), rates, strict=True) if rate)
+    usd = (tokens_in * rate_in if rate_in else 0.0) + (tokens_out * rate_out if rate_out else 0.0)
     return Amount(tokens_in + tokens_out, usd / 1_000_000)
 
 
@@ -135,10 +146,11 @@ def _size(request: ModelRequest) -> int:
 
 def _most_input(request: ModelRequest) -> float:
     payload = request.payload or {}
-    if any(payload.get(name) is not None for name in _ELSEWHERE) or request.spooled is not None:
+    if request.spooled is not None:
         return _UNKNOWN  # of what is in a file only the short values are here
-    if not all(_is_plain(payload.get(name)) for name in _SAID):
-        return _UNKNOWN
+    for name, said in payload.items():
+        if (name in _SAID and not _is_plain(said)) or (name in _ELSEWHERE and said is not None):
+            return _UNKNOWN
     tools = payload.get("tools")
     if isinstance(tools, list) and any(isinstance(tool, dict) and _is_the_providers(tool) for tool in tools):
         return _UNKNOWN
@@ -151,7 +163,12 @@ def _is_plain(said: Any) -> bool:
     while waiting:
         each = waiting.pop()
         if isinstance(each, list):
-            waiting += each
+            # Most messages are a role and a text; with many of them, a closer look at each would take long.
+            waiting += [
+                one
+                for one in each
+                if not (type(one) is dict and len(one) == 2 and "role" in one and type(one.get("content")) is str)
+            ]
         elif isinstance(each, dict):
             kind, parts = each.get("type", "message"), each.get("parts", [])
             if not isinstance(kind, str) or kind not in _PLAIN_BLOCKS or not _MEDIA.isdisjoint(each):
@@ -178,10 +195,16 @@ def _most_output(request: ModelRequest) -> float:
         return 0
     dialect = DIALECTS[request.dialect]
     payload = dialect.settings(request.payload or {})
-    given = [payload[name] for name in dialect.output_limits if payload.get(name) is not None]
-    choices = next(filter(None, map(payload.get, _CHOICES)), 1)
-    # Some servers take -1 for no limit at all.
-    known = [each for each in given if type(each) is int and 0 < each < _MOST]
+    choices: Any = 1
+    for name in _CHOICES:
+        if found := payload.get(name):
+            choices = found
+            break
     if type(choices) is not int or not 0 < choices < _MOST:
         return _UNKNOWN
-    return float((max(known) if given and known == given else _LONGEST_ANSWER) * choices)
+    longest = 0
+    for name in dialect.output_limits:
+        if (given := payload.get(name)) is not None:
+            # Some servers take -1 for no limit at all.
+            longest = max(longest, given if type(given) is int and 0 < given < _MOST else _LONGEST_ANSWER)
+    return float((longest or _LONGEST_ANSWER) * choices)

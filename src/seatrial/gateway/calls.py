@@ -152,14 +152,14 @@ class CallDeduplicator:
         self._parts: dict[PartKey, PartPlace] = {}
 
     def reduce(self, values: dict[str, Any]) -> Reduced:
-        """The call without what is known. `values` are those of a line with all its messages and its whole request."""
-        reduced = Reduced({**values})
+        """The call without what is known: taken out of `values`, a line with all its messages and its whole request."""
+        reduced = Reduced(values)
         marks: list[dict[str, Any]] = []
         self._reduce_messages(reduced, marks)
         if isinstance(values.get("request"), dict):
             self._reduce_request(reduced, marks)
         if marks:
-            reduced.values["marks"] = marks
+            values["marks"] = marks
         return reduced
 
     def remember(self, reduced: Reduced) -> None:
@@ -169,30 +169,27 @@ class CallDeduplicator:
         elif len(conversations) == _CONVERSATIONS:
             del conversations[next(iter(conversations))]
         conversations[reduced.values["index"]] = reduced.fingerprints
-        parts.update(reduced.parts)
-        while len(parts) > _PARTS:
-            del parts[next(iter(parts))]
+        if reduced.parts:
+            parts.update(reduced.parts)
+            while len(parts) > _PARTS:
+                del parts[next(iter(parts))]
 
     def _reduce_messages(self, reduced: Reduced, marks: list[dict[str, Any]]) -> None:
         entries = _entries(reduced.values["messages"])
         if entries is None:  # nested too deeply to be written at all, or far too many
             return
         messages, reduced.fingerprints, found = entries
-        marks += [{"message": place, **mark} for place, mark in found]
-        index, count = self._known_messages(reduced.fingerprints)
+        if found:
+            marks += [{"message": place, **mark} for place, mark in found]
+        # The earlier call that had most of the conversation already, and how much of it.
+        best = count = 0
+        for index, earlier in self._conversations.items():
+            if (common := _common(earlier, reduced.fingerprints)) > count:
+                best, count = index, common
         reduced.values["messages"] = messages[count:] if count else messages
         if count:
-            reduced.values["known"] = {"call": index, "count": count}
-            reduced.continues = index
-
-    def _known_messages(self, fingerprints: list[int]) -> tuple[int, int]:
-        """The earlier call that had most of a conversation already, and how much of it."""
-        best, most = 0, 0
-        for index, earlier in self._conversations.items():
-            count = _common(earlier, fingerprints)
-            if count > most:
-                best, most = index, count
-        return best, most
+            reduced.values["known"] = {"call": best, "count": count}
+            reduced.continues = best
 
     def _reduce_request(self, reduced: Reduced, marks: list[dict[str, Any]]) -> None:
         request = dict(reduced.values["request"])
@@ -279,15 +276,13 @@ def _entries(values: list[Any], least: int = 0) -> Entries | None:
 
 
 def _unmarked(values: list[Any]) -> tuple[list[Any], list[tuple[int, FoundMark]]]:
-    plain, found = values, []
-    # Most messages are a role and a text; with many of them, a closer look at each would take longer than all else.
-    looked_at = [
-        place
-        for place, value in enumerate(values)
-        if type(value) is dict and not (len(value) == 2 and type(value.get("content")) is str)
-    ]
-    for place in looked_at:
-        without, marks = take_marks(values[place])
+    plain: list[Any] = values
+    found: list[tuple[int, FoundMark]] = []
+    for place, value in enumerate(values):
+        # Most messages are a role and a text; with many of them, a closer look at each would take longer than all else.
+        if type(value) is not dict or (len(value) == 2 and type(value.get("content")) is str):
+            continue
+        without, marks = take_marks(value)
         if marks:
             plain = list(values) if plain is values else plain
             plain[place] = without

@@ -56,7 +56,9 @@ def carry(session: Session, request: ModelRequest, responder: Responder) -> Coro
     """
     if request.dialect is None:
         return pass_by(session, request, responder)
-    return _call_for_array(session, request, responder) if wants_array(request) else _call(session, request, responder)
+    if request.stream and wants_array(request):
+        return _call_for_array(session, request, responder)
+    return _call(session, request, responder)
 
 
 async def _call_for_array(session: Session, request: ModelRequest, responder: Responder) -> None:

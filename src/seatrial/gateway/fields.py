@@ -33,8 +33,9 @@ def counted(read: Any, cached: Any, written: Any, thought: Any) -> TokenCounts |
     What is said of a sum's parts may be missing.
     """
     cached, thought = cached or 0, thought or 0
-    if not all(map(is_count, (read, cached, written, thought))):
-        return None
+    for each in (read, cached, written, thought):  # with every answer, so without a call for each
+        if type(each) is not int or not 0 <= each <= _MAX_COUNT:
+            return None
     return {"input_tokens": read, "cached_tokens": cached, "output_tokens": written, "reasoning_tokens": thought}
 
 

@@ -13,6 +13,7 @@ from seatrial.gateway.base import EndedCall, ToldReason
 from seatrial.gateway.budget import Amount
 from seatrial.gateway.dialects import DIALECTS, model_path, with_one_model
 from seatrial.gateway.dialects.base import Dialect, with_path
+from seatrial.gateway.prices import cost
 from seatrial.gateway.session import Session
 from seatrial.model.trace import CallErrorKind, DialectName, EndedBy
 
@@ -169,8 +170,8 @@ class CallNotes:
             call["finish_reason"] = reason
         if (counts := spoken.counts(response)) is not None:
             call["usage"] = counts
-            if (cost := self._session.cost_of(call.get("upstream_model"), counts)) is not None:
-                call["cost_usd"] = cost
+            if (price := self._session.price_of(call.get("upstream_model"))) is not None:
+                call["cost_usd"] = cost(price, counts)
 
 
 def _not_yet() -> bool:

@@ -3,7 +3,7 @@
 import datetime as dt
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Annotated, Self, cast
 
@@ -36,6 +36,14 @@ class ModelPrice(StrictModel):
     cache_write_1h: NonNegative | None = None
     above: NonNegativeInt | None = None
     long: "ModelPrice | None" = None
+
+    @cached_property
+    def dearest(self) -> tuple[float, float]:
+        """The most that an input token and an output token can cost, whatever the provider does with them."""
+        read, written = max(self.input, *_write_prices(self)), self.output
+        if self.long is None:
+            return read, written
+        return max(read, self.long.dearest[0]), max(written, self.long.dearest[1])
 
     @model_validator(mode="after")
     def _check_long(self) -> Self:
@@ -83,15 +91,6 @@ def cost(found: ModelPrice, counts: TokenCounts) -> float:
         write, write_1h = _write_prices(found)
         total += (stored - stored_1h) * write + stored_1h * write_1h
     return total / _MILLION
-
-
-def dearest(found: ModelPrice) -> tuple[float, float]:
-    """The most that an input token and an output token can cost, whatever the provider does with them."""
-    inputs, outputs = (found.input, *_write_prices(found)), (found.output,)
-    if found.long is None:
-        return max(inputs), max(outputs)
-    long_input, long_output = dearest(found.long)
-    return max(*inputs, long_input), max(*outputs, long_output)
 
 
 def _write_prices(found: ModelPrice) -> tuple[float, float]:

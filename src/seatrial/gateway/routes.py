@@ -13,6 +13,7 @@ import orjson
 
 from seatrial.gateway.api import ModelRequest
 from seatrial.gateway.base import encode_event
+from seatrial.gateway.budget import most_of
 from seatrial.gateway.dialects import DIALECTS, dialect_of, dialect_of_headers, owner_of_path
 from seatrial.gateway.dialects.base import Dialect, ModelPaths
 from seatrial.gateway.notes import CallNotes
@@ -98,9 +99,9 @@ def _refused_query(query: str, known: frozenset[str]) -> NoRoute | None:
 
 def split_key(target: str) -> tuple[str, str]:
     """A target without the key that Google's clients may put into its query, and that key, if there is one."""
-    path, _, query = target.partition("?")
-    if "key=" not in query:
+    if "key=" not in target:
         return target, ""
+    path, _, query = target.partition("?")
     pairs = query.split("&")
     rest = "&".join(pair for pair in pairs if not pair.startswith("key="))
     key = next((pair.removeprefix("key=") for pair in pairs if pair.startswith("key=")), "")
@@ -187,8 +188,12 @@ async def refuse(responder: Responder, notes: CallNotes, dialect: DialectName, r
 
 async def afforded(session: Session, outgoing: ModelRequest, notes: CallNotes) -> ModelRequest | CallRefusal:
     """The request, once there is room for it in the trial's budget."""
-    if (reason := session.unpriced(outgoing)) is not None:
+    model, budget = outgoing.model, session.budget
+    if (reason := session.unpriced(model)) is not None:
         return CallRefusal(400, "agent", reason)
-    notes.held = await session.hold(outgoing)
-    reason = session.budget.refusal()  # others may have used it up meanwhile
+    most = most_of(outgoing, session.price_of(model))
+    if not budget.hold_now(most):
+        await budget.hold(most)
+    notes.held = most
+    reason = budget.refusal()  # others may have used it up meanwhile
     return outgoing if reason is None else CallRefusal(429, "budget", reason)

@@ -9,8 +9,8 @@ import logging
 import socket
 import struct
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import ExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -21,7 +21,7 @@ from aiohttp import web
 from seatrial.concurrency import finish
 from seatrial.descriptors import share, taking_part
 from seatrial.errors import ProviderError
-from seatrial.gateway.api import BodyTooLargeError, Content, Held, ModelRequest, Spooled, SpoolError
+from seatrial.gateway.api import Bodies, BodyTooLargeError, Held, ModelRequest, Spooled, SpoolError
 from seatrial.gateway.dialects import DIALECTS, PROVIDERS
 from seatrial.gateway.dialects.base import ModelPaths, with_path
 from seatrial.gateway.exchange import carry, takes_files
@@ -58,24 +58,21 @@ def admitted(session: Session, request: web.BaseRequest) -> Route:
     if request.method == "GET" and request.headers.get("upgrade", "").lower() == "websocket":
         raise RefusedError(UPGRADE_REQUIRED, "there are no WebSockets here; send a POST")
     target, key = split_key(request.raw_path)
-    credentials = _credentials(request, key)
-    if not any(map(session.opens, credentials)):
-        found = "is not the key of this trial" if any(credentials) else "is missing"
+    if not _opens(session, request.headers, key):
+        tried = key or any(request.headers.get(name, "").removeprefix(before).strip() for name, before in _KEY_HEADERS)
+        found = "is not the key of this trial" if tried else "is missing"
         raise RefusedError(401, f"the API key {found}; {_RIGHT_KEY}")
     route = find_route(request.method, target)
     if isinstance(route, NoRoute):
         raise RefusedError(route.status, route.reason)
-    try:
-        session.bodies.check(request.content_length or 0)
-    except BodyTooLargeError as error:
-        raise RefusedError(413, str(error)) from None
     return route
 
 
-def _credentials(request: web.BaseRequest, in_query: str) -> list[str]:
-    headers = request.headers
-    found = [headers.get(name, "").removeprefix(before).strip() for name, before in _KEY_HEADERS]
-    return [*found, in_query]
+def _opens(session: Session, headers: Mapping[str, str], in_query: str) -> bool:
+    for name, before in _KEY_HEADERS:
+        if (found := headers.get(name)) and session.opens(found.removeprefix(before).strip()):
+            return True
+    return session.opens(in_query)
 
 
 def read_request(session: Session, request: web.BaseRequest, route: Route, body: bytes) -> ModelRequest:
@@ -91,9 +88,9 @@ def read_request(session: Session, request: web.BaseRequest, route: Route, body:
         raise RefusedError(400, "the request is not a JSON object")
     if dialect is not None and (paths := DIALECTS[dialect].model_paths) is not None:
         payload = _with_path(payload, route.path, paths)
-    if not isinstance(payload.get("stream"), bool | None):
+    if (streamed := payload.get("stream")) is not None and type(streamed) is not bool:
         # Some providers take 1 or "yes" for true; nobody could tell what such an answer is.
-        raise RefusedError(400, f"`stream` is {payload['stream']!r:.40}, expected true or false")
+        raise RefusedError(400, f"`stream` is {streamed!r:.40}, expected true or false")
     stream = dialect is not None and DIALECTS[dialect].asks_for_stream(payload)
     return ModelRequest(route.path, method, dialect, payload, body, headers, stream, None, session.number)
 
@@ -135,16 +132,13 @@ _GRACE_SEC = 0.1  # for connections nobody uses any more; zero would mean for ev
 _QUIET = logging.Logger("seatrial.gateway", logging.CRITICAL)  # noqa: LOG001 - it is nobody's to configure
 
 
-Answerer = Callable[["Connections", web.BaseRequest], Awaitable[web.StreamResponse]]
-
-
 class Connections(web.Server):
     """Accepts at a listener, from `start` to `close`. aiohttp tells it of every connection that comes and goes."""
 
-    def __init__(self, answer: Answerer, session: Session, listener: socket.socket) -> None:
+    def __init__(self, session: Session, listener: socket.socket) -> None:
         limits = session.limits
         super().__init__(
-            partial(answer, self),
+            partial(_handle, session, self),
             access_log=None,
             logger=_QUIET,
             keepalive_timeout=limits.idle_sec,
@@ -156,7 +150,8 @@ class Connections(web.Server):
         self.reading: dict[web.RequestHandler, float] = {}
         """Those whose request is still coming in, and since when."""
         self.answering: dict[web.RequestHandler, asyncio.Task[Any]] = {}
-        """The tasks that answer requests."""
+        """The tasks that answer requests, which may go on for a while when their connection is gone."""
+        self.closed = False
         self._party = ExitStack()
         self._session = session
         self._listener = listener
@@ -177,6 +172,12 @@ class Connections(web.Server):
         self._sweep()
 
     async def close(self) -> None:
+        """Break off the requests under way; returns when they have ended, and there will be no more."""
+        self.closed = True
+        for answering in (tasks := list(self.answering.values())):
+            answering.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
         self._party.close()
         for timer in filter(None, (self._timer, self._sweeper)):
             timer.cancel()
@@ -198,7 +199,7 @@ class Connections(web.Server):
         super().connection_lost(handler, exc)
         for known in (self._open, self.idle, self.reading, self._unread):
             known.pop(handler, None)
-        if (task := self.answering.pop(handler, None)) is not None:
+        if (task := self.answering.get(handler)) is not None:
             self._session.waits.agent_left(task)
         if self._timer is not None and self._starved_since is None:
             self._resume()
@@ -299,46 +300,14 @@ async def serve(session: Session, listener: socket.socket) -> AsyncIterator[int]
 
     Calls that are under way then are broken off; all are written down when this returns.
     """
-    underway = _Underway()
     port = int(listener.getsockname()[1])
-    connections = Connections(partial(_handle, session, underway), session, listener)
+    connections = Connections(session, listener)
     connections.start()
     try:
         yield port
     finally:
         session.waits.closed = True
-        await finish(_close(connections, underway))
-
-
-async def _close(connections: Connections, underway: "_Underway") -> None:
-    await underway.end()
-    await connections.close()
-
-
-class _Underway:
-    """The requests that are being answered."""
-
-    def __init__(self) -> None:
-        self.closed = False
-        self._tasks: set[asyncio.Task[Any] | None] = set()
-        self._none = asyncio.Event()
-
-    def begin(self, task: asyncio.Task[Any] | None) -> None:
-        self._tasks.add(task)
-
-    def done(self, task: asyncio.Task[Any] | None) -> None:
-        self._tasks.discard(task)
-        if not self._tasks:
-            self._none.set()
-
-    async def end(self) -> None:
-        """Break all of them off; returns when they have ended, and there will be no more."""
-        self.closed = True
-        for task in filter(None, self._tasks):
-            task.cancel()
-        if self._tasks:
-            self._none.clear()
-            await self._none.wait()
+        await finish(connections.close())
 
 
 class _Response:
@@ -371,31 +340,28 @@ class _Response:
         await response.write_eof()
 
 
-async def _handle(
-    session: Session, underway: _Underway, connections: Connections, request: web.BaseRequest
-) -> web.StreamResponse:
-    if underway.closed:
+async def _handle(session: Session, connections: Connections, request: web.BaseRequest) -> web.StreamResponse:
+    if connections.closed:
         raise ConnectionResetError("the gateway is closed")
     task, connection, responder = asyncio.current_task(), request.protocol, _Response(request)
-    underway.begin(task)
-    connections.idle.pop(connection, None)
     assert task is not None  # noqa: S101 - a coroutine runs in one
+    connections.idle.pop(connection, None)
     connections.answering[connection] = task
-    connections.reading[connection] = monotonic()
     try:
         route = admitted(session, request)
-        body = await _first_of(request.content)
         # Almost every request is here at once. Each await between here and the answer is paid for with every call.
-        if request.content.at_eof() and session.bodies.fits(len(body)):
-            connections.reading.pop(connection, None)
-            with Held(session.bodies, body):
-                await carry(session, read_request(session, request, route, body), responder)
+        if (body := _body_here(request)) is not None and session.bodies.fits(len(body)):
+            held = Held(session.bodies, body)
         else:
-            held = await _rest_of(request.content, body, session)
-            del body
+            connections.reading[connection] = monotonic()
+            held = await _collected(request, session.bodies, body)
             connections.reading.pop(connection, None)
-            with held:
-                await _carry(session, held, route, responder)
+        del body
+        with held:
+            if held.spooled is None:
+                await carry(session, read_request(session, request, route, held.data), responder)
+            else:
+                await _carry_spooled(session, held.spooled, route, responder)
     except RefusedError as refused:
         return _refusal(session, request, refused)
     except ConnectionError:
@@ -406,47 +372,37 @@ async def _handle(
         raise
     finally:
         connections.reading.pop(connection, None)
-        connections.answering.pop(connection, None)
+        del connections.answering[connection]
         if connection.transport is not None:
             connections.idle[connection] = monotonic()
-        underway.done(task)
     assert responder.response is not None  # noqa: S101 - every answer has a status
     return responder.response
 
 
-async def _first_of(content: Content) -> bytes:
-    try:
-        return await content.readany()
-    except ConnectionError:
-        raise
-    except Exception as error:  # noqa: BLE001 - a body that is not in the form its headers say, whatever comes of it
-        raise _unreadable(error) from None
+def _body_here(request: web.BaseRequest) -> bytes | None:
+    """The body of a request, if all of it is here."""
+    content = request.content
+    return content.read_nowait() if content.is_eof() and content.exception() is None else None
 
 
-async def _rest_of(content: Content, first: bytes, session: Session) -> Held:
+async def _collected(request: web.BaseRequest, bodies: Bodies, first: bytes | None) -> Held:
     try:
-        return await session.bodies.collect(content, first)
+        bodies.check(request.content_length or 0)
+        return await bodies.collect(request.content, await request.content.readany() if first is None else first)
     except (ConnectionError, SpoolError):
         raise
     except BodyTooLargeError as error:
         raise RefusedError(413, str(error)) from None
-    except Exception as error:  # noqa: BLE001 - as above
-        raise _unreadable(error) from None
+    except Exception as error:  # noqa: BLE001 - a body that is not in the form its headers say, whatever comes of it
+        # Never our failure, or agents could choose not to be counted.
+        raise RefusedError(400, f"the body cannot be read: {error}") from None
 
 
-def _unreadable(error: Exception) -> RefusedError:
-    # Never our failure, or agents could choose not to be counted.
-    return RefusedError(400, f"the body cannot be read: {error}")
-
-
-async def _carry(session: Session, held: Held, route: Route, responder: _Response) -> None:
-    if held.spooled is None:
-        await carry(session, read_request(session, responder.request, route, held.data), responder)
-    elif takes_files(session.upstream):
-        await carry(session, read_spooled(session, responder.request, route, held.spooled), responder)
-    else:
-        async with session.one_large:
-            await carry(session, read_spooled(session, responder.request, route, held.spooled), responder)
+async def _carry_spooled(session: Session, spooled: Spooled, route: Route, responder: _Response) -> None:
+    async with AsyncExitStack() as stack:
+        if not takes_files(session.upstream):
+            await stack.enter_async_context(session.one_large)
+        await carry(session, read_spooled(session, responder.request, route, spooled), responder)
 
 
 def _refusal(session: Session, request: web.BaseRequest, refused: RefusedError) -> web.Response:

@@ -16,10 +16,10 @@ import orjson
 
 from seatrial.errors import ModelSilentError, ProviderError
 from seatrial.gateway.api import Answering, Bodies, CompletesAbandonedCalls, ModelRequest, ReportsFailures, Upstream
-from seatrial.gateway.base import CallTally, EndedCall, Limits, TokenCounts, ToldReason
-from seatrial.gateway.budget import Amount, Budget, abandoned, estimate_of, most_of
+from seatrial.gateway.base import CallTally, EndedCall, Limits, ToldReason
+from seatrial.gateway.budget import Amount, Budget, abandoned, estimate_of
 from seatrial.gateway.neutral.types import Translation, kind_of_loss
-from seatrial.gateway.prices import ModelPrice, PriceTable, cost, find_price
+from seatrial.gateway.prices import ModelPrice, PriceTable, find_price
 from seatrial.gateway.upstreams.failures import plain_question
 from seatrial.gateway.waits import PendingCall, StallMonitor
 from seatrial.model.record import ModelUsage
@@ -109,24 +109,17 @@ class Session:
             return f"the limit of {most} model calls is reached"
         return self.budget.refusal()
 
-    def unpriced(self, request: ModelRequest) -> str | None:
-        """Why a call may not be made whose cost nobody would know, or None."""
+    def unpriced(self, name: str | None) -> str | None:
+        """Why a call of a model may not be made whose cost nobody would know, or None."""
         most = self.options.max_cost_usd
-        if most is None or self._price_of(request.model) is not None:
+        if most is None or self.price_of(name) is not None:
             return None
-        name = request.model
         asked = f"the cost of {name!r:.100} is not known" if name else "the request names no model"
         return f"{asked}, and this run may cost {most:g} USD at most; the model's price must be in the file of --prices"
 
     def passes_on(self, request: ModelRequest, wait: PendingCall) -> None:
         # What is large is not kept for that, nor does its file outlive it.
         self._latest = (request, wait) if request.spooled is None else None
-
-    async def hold(self, request: ModelRequest) -> Amount:
-        """Set aside the most that a call can take, when there is room for it; `end` lets it go."""
-        amount = most_of(request, self._price_of(request.model))
-        await self.budget.hold(amount)
-        return amount
 
     def begin(self, request: ModelRequest) -> tuple[int, int | None]:
         """Count a call; returns its index, and the index of the call that it merely repeats."""
@@ -139,11 +132,7 @@ class Session:
         self._turns += 1
         return index, None
 
-    def cost_of(self, model: str | None, counts: TokenCounts) -> float | None:
-        found = self._price_of(model)
-        return None if found is None else cost(found, counts)
-
-    def _price_of(self, model: str | None) -> ModelPrice | None:
+    def price_of(self, model: str | None) -> ModelPrice | None:
         if not model:
             return None
         if model not in self._found:  # an agent asks for one model, or a few
@@ -175,15 +164,15 @@ class Session:
             self.log.write(call)
 
     def _settle(self, call: EndedCall, request: ModelRequest, held: Amount) -> None:
-        if "usage" in call and any(call["usage"].values()):  # one that counts nothing counts for nothing
-            counts = call["usage"]
+        counts = call.get("usage")
+        if counts is not None and any(counts.values()):  # one that counts nothing counts for nothing
             self.budget.spend(Amount(counts["input_tokens"] + counts["output_tokens"], call.get("cost_usd", 0.0)))
         elif "error" in call and _is_nobodys_failure(call):
             # Nobody gets answers for less by leaving before their count has come.
-            self.budget.spend(abandoned(request, held, self._price_of(call.get("upstream_model"))))
+            self.budget.spend(abandoned(request, held, self.price_of(call.get("upstream_model"))))
         elif call.get("status", 200) < 300 and _is_nobodys_failure(call):
             said = len(orjson.dumps(call["response"])) if "response" in call else 0
-            self.budget.spend(estimate_of(request, said, self._price_of(call.get("upstream_model"))))
+            self.budget.spend(estimate_of(request, said, self.price_of(call.get("upstream_model"))))
         self.budget.let_go(held)
 
     def left(self, index: int, request: ModelRequest) -> None:

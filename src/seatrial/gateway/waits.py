@@ -61,7 +61,7 @@ class PendingCall:
         waits = self._waits
         now = waits.clock()
         if self.heard_at is None:
-            waits.first_word(now - self.started)
+            waits.slowest = max(waits.slowest, now - self.started)
         self.heard_at = waits.last_word = now
 
     def silent_sec(self) -> float:
@@ -87,7 +87,8 @@ class StallMonitor:
         self._open: dict[_Task, PendingCall] = {}
         self._seen_through = 0  # how many of them go on without the agent
         self._flooded_at = float("-inf")
-        self._slowest = 0.0
+        self.slowest = 0.0
+        """The longest that a first word took."""
         self._silent = 0.0  # seconds waited since the last word, up to `_counted_at`
         self._counted_at = clock()
         self._owed: tuple[float, float] | None = None  # when a call was given up, and after how long a silence
@@ -136,11 +137,8 @@ class StallMonitor:
         if wait.timer is not None:
             wait.timer.cancel()
             self._seen_through -= 1
-        if not answered and (silent := wait.silent_sec()) >= longest_silence_sec(self._agent_sec, self._slowest):
+        if not answered and (silent := wait.silent_sec()) >= longest_silence_sec(self._agent_sec, self.slowest):
             self._owed = (now, silent)
-
-    def first_word(self, after_sec: float) -> None:
-        self._slowest = max(self._slowest, after_sec)
 
     def agent_left(self, task: asyncio.Task[Any]) -> None:
         """The agent has hung up on the call that a task answers, which may have to go on without it for a while."""
@@ -174,7 +172,7 @@ class StallMonitor:
             return None
         if not self.is_patient and self.last_word > float("-inf"):
             return None
-        return min(max(self._silent, self._slowest, _LEAST_DOUBT_SEC), _MOST_DOUBT_SEC)
+        return min(max(self._silent, self.slowest, _LEAST_DOUBT_SEC), _MOST_DOUBT_SEC)
 
     def break_off(self) -> None:
         """Break off the calls of an agent that has ended by itself."""
@@ -208,13 +206,13 @@ class StallMonitor:
         if self._owed is not None and self._owed[0] >= self.last_word:
             silent = max(silent, self._owed[1])
         limit = robbed_sec if timed_out and now >= self._deadline else longest_silence_sec
-        return silent if silent >= limit(self._agent_sec, self._slowest) else None
+        return silent if silent >= limit(self._agent_sec, self.slowest) else None
 
     def _doubt_left_sec(self, wait: PendingCall) -> float:
         """How much longer a call that its agent did not wait for may be silent: as long as the agent could have waited
         in its own time, so that nobody escapes an answer by leaving early."""
         could_wait_sec = min(LONG_SEC, self._deadline - wait.silent_since)
-        return max(longest_silence_sec(self._agent_sec, self._slowest), could_wait_sec) - wait.silent_sec()
+        return max(longest_silence_sec(self._agent_sec, self.slowest), could_wait_sec) - wait.silent_sec()
 
     def _count(self, now: float) -> None:
         """Bring the sum of the silence up to now."""

@@ -49,6 +49,19 @@ class StrictModel(BaseModel):
         return self.model_copy(update=update, deep=deep)
 
 
+def new(kind: type[StrictModel]) -> Any:
+    """The default of a field: a value of a type whose fields all have defaults, made for each that lacks one.
+
+    Made once, where the field is declared, it would have pydantic build that type while we are imported: the validators
+    of all types with such fields are more than a third of an import.
+    """
+
+    def show(schema: dict[str, Any]) -> None:
+        schema["default"] = kind().model_dump(mode="json")
+
+    return Field(default_factory=kind, json_schema_extra=show)
+
+
 def check_json_object(value: dict[str, Any]) -> dict[str, Any]:
     """Return `value` if it survives a JSON round trip unchanged; raise ValueError naming what does not."""
     pending: list[tuple[Any, int]] = [(value, 0)]

@@ -12,7 +12,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from seatrial.model.arguments import OptionsModel
-from seatrial.model.base import Fraction01, JsonObject, NonNegative, NonNegativeInt, Sha256, StrictModel, Timestamp
+from seatrial.model.base import Fraction01, JsonObject, NonNegative, NonNegativeInt, Sha256, StrictModel, Timestamp, new
 from seatrial.model.options import AGENTS, LIMITS, MODELS, OUTPUT, SANDBOX, TASKS, VERIFICATION, Option
 from seatrial.model.outcome import PASS_THRESHOLD
 from seatrial.model.output import RewardPolicy
@@ -566,9 +566,9 @@ class JobSpec(OptionsModel):
     attempts: Annotated[
         Count, Option("-k --attempts N", "Trials of each agent at each task.", TASKS, 50, also="--n-attempts")
     ] = 1
-    trial: TrialOptions = TrialOptions()
-    model: ModelOptions = ModelOptions()
-    run: RunOptions = RunOptions()
+    trial: TrialOptions = new(TrialOptions)
+    model: ModelOptions = new(ModelOptions)
+    run: RunOptions = new(RunOptions)
 
     @model_validator(mode="after")
     def _agents_can_be_told_apart(self) -> Self:
@@ -594,7 +594,7 @@ class LockedTask(StrictModel):
     name: str
     root: str
     digest: Sha256
-    labels: TaskLabels = TaskLabels()
+    labels: TaskLabels = new(TaskLabels)
 
 
 class LeftOut(StrictModel):

@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 from pydantic import Field
 
-from seatrial.model.base import JsonObject, StrictModel
+from seatrial.model.base import JsonObject, StrictModel, new
 
 OutputFormat = Literal[
     "json", "jsonl", "csv", "tsv", "md", "yaml", "toml", "xml", "html", "txt",
@@ -80,7 +80,7 @@ class OutputSpec(StrictModel):
     candidates: tuple[PathCandidate, ...] = ()
     ends_in_json_block: bool = False
     max_bytes: int = Field(default=64 * 2**20, gt=0)
-    shape: ShapeSpec = ShapeSpec()
+    shape: ShapeSpec = new(ShapeSpec)
 
 
 # What was found, before anyone believed a byte of it. Readers fill these in, scoring only looks; they are never stored.

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from seatrial.model.base import Fraction01, JsonObject, NonNegative, NonNegativeInt, Sha256, StrictModel, Timestamp
+from seatrial.model.base import Fraction01, JsonObject, NonNegative, NonNegativeInt, Sha256, StrictModel, Timestamp, new
 from seatrial.model.evaluation import OUTPUT_MISSING, OUTPUT_UNPARSEABLE, EvaluationResult
 from seatrial.model.outcome import PASS_THRESHOLD, Outcome, has_passed
 
@@ -178,8 +178,8 @@ class SandboxRef(StrictModel):
     image_asked: str | None = None
     image_digest: str | None = None
     reproducible: bool = True
-    limits_asked: LimitSpec = LimitSpec()
-    limits_enforced: LimitSpec = LimitSpec()
+    limits_asked: LimitSpec = new(LimitSpec)
+    limits_enforced: LimitSpec = new(LimitSpec)
     network: str
     network_asked: str | None = None
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from seatrial.model.base import JsonObject, NonNegative, NonNegativeInt, StrictModel
+from seatrial.model.base import JsonObject, NonNegative, NonNegativeInt, StrictModel, new
 from seatrial.model.output import OutputFormat, SchemaGate, VerdictSource
 
 Positive = Annotated[float, Field(gt=0.0)]
@@ -66,7 +66,7 @@ class EnvironmentSpec(StrictModel):
     tpu: TpuSpec | None = None
     env: EnvTable = Field(default_factory=dict)
     workdir: str | None = None
-    network: NetworkPolicy = NetworkPolicy()
+    network: NetworkPolicy = new(NetworkPolicy)
     skills_dir: str | None = None
     mcp_servers: tuple[McpServerSpec, ...] = ()
     healthcheck: HealthcheckSpec | None = None
@@ -146,8 +146,8 @@ class StepSpec(StrictModel):
     """One step of a multi-step task; a reward below `min_reward` ends the trial there."""
 
     name: str
-    agent: AgentSpec = AgentSpec()
-    verifier: VerifierPhaseSpec = VerifierPhaseSpec()
+    agent: AgentSpec = new(AgentSpec)
+    verifier: VerifierPhaseSpec = new(VerifierPhaseSpec)
     min_reward: float | dict[str, float] | None = None
     healthcheck: HealthcheckSpec | None = None
     artifacts: tuple[ArtifactSpec, ...] = ()
@@ -175,13 +175,13 @@ class TaskConfig(StrictModel):
 
     schema_version: str = "1.4"
     source: str | None = None
-    package: PackageSpec = PackageSpec()
+    package: PackageSpec = new(PackageSpec)
     metadata: JsonObject = Field(default_factory=dict)
-    agent: AgentSpec = AgentSpec()
-    verifier: VerifierPhaseSpec = VerifierPhaseSpec()
-    environment: EnvironmentSpec = EnvironmentSpec()
-    output: OutputDeclaration = OutputDeclaration()
-    check: CheckSpec = CheckSpec()
+    agent: AgentSpec = new(AgentSpec)
+    verifier: VerifierPhaseSpec = new(VerifierPhaseSpec)
+    environment: EnvironmentSpec = new(EnvironmentSpec)
+    output: OutputDeclaration = new(OutputDeclaration)
+    check: CheckSpec = new(CheckSpec)
     solution_env: EnvTable = Field(default_factory=dict)
     artifacts: tuple[ArtifactSpec, ...] = ()
     steps: tuple[StepSpec, ...] = ()

@@ -26,7 +26,6 @@ Phase = Literal["agent", "verifier"]
 NetworkMode = Literal["none", "allowlist", "public", "host"]
 Limit = Literal["cpus", "memory_mb", "pids", "storage_mb"]
 
-UNLIMITED = LimitSpec()
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 MAX_OUTPUT_BYTES = 16 * 2**20
 MAX_ARCHIVE_BYTES = 2 * 2**30
@@ -97,7 +96,7 @@ class SandboxSpec:
     """What to make."""
 
     image: Image = HOST_IMAGE
-    limits: LimitSpec = UNLIMITED
+    limits: LimitSpec = field(default_factory=LimitSpec)
     enforcement: Literal["required", "partial"] = "required"
     """With `required`, a limit the host cannot enforce is refused; with `partial` it is left out."""
     workdir: str = "/app"

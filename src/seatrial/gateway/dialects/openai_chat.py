@@ -84,7 +84,8 @@ def may_hide(chunk: bytes) -> bool:
 
 def holds_answer(response: Any) -> bool:
     """Whether there is an answer of a model in it: a choice at least."""
-    return bool(items(mapping(response).get("choices")))
+    choices = response.get("choices") if isinstance(response, dict) else None
+    return isinstance(choices, list) and bool(choices)
 
 
 def finish_reason(response: Any) -> str | None:

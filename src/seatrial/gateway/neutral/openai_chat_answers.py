@@ -152,8 +152,8 @@ def _start(chunk: Payload) -> Started:
 
 
 def counts(response: Any) -> TokenCounts | None:
-    found = mapping(mapping(response).get("usage"))
-    if not found:
+    found = response.get("usage") if isinstance(response, dict) else None
+    if not found or not isinstance(found, dict):
         return None
     details = mapping(found.get("prompt_tokens_details"))
     counts = counted(
@@ -162,7 +162,8 @@ def counts(response: Any) -> TokenCounts | None:
         found.get("completion_tokens", None if "choices" in response else 0),  # vectors have none
         mapping(found.get("completion_tokens_details")).get("reasoning_tokens"),
     )
-    return with_cache_writes(counts, details.get("cache_write_tokens"))
+    stored = details.get("cache_write_tokens")
+    return with_cache_writes(counts, stored) if stored else counts
 
 
 # Writing: a whole answer, one that grows, and a whole one cut into a stream.

@@ -129,6 +129,8 @@ _VERSION = re.compile(r"/v\d+[a-z0-9]*(/|\Z)")
 _OWN_VERSION = re.compile(r"\A/v1/")
 _DOTS = re.compile(r"/(\.|%2e){1,2}(/|\Z)", re.IGNORECASE)
 
+_MOST_NAMES = 256
+_LONGEST_NAME = 64
 _SENT = frozenset(
     {"accept", "content-type", "http-referer", "idempotency-key", "user-agent", "x-client-request-id", "x-title"}
     | {name for each in DIALECTS.values() for name in each.forwarded_headers}
@@ -168,24 +170,30 @@ def sent_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
     Only in ASCII: what cannot be sent again would be a failure of ours, and the agent's to choose.
     """
-    return {low: value for name, value in headers.items() if (low := _sent_name(name)) and value.isascii()}
+    return {low: value for name, value in headers.items() if (low := _SENT_NAMES[name]) and value.isascii()}
 
 
 def returned_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """The headers of a provider's answer that are meant for the agent, with names in small letters."""
-    return {low: value for name, value in headers.items() if (low := _returned_name(name))}
+    return {low: value for name, value in headers.items() if (low := _RETURNED_NAMES[name])}
 
 
-@lru_cache(maxsize=256)
-def _sent_name(name: str) -> str | None:
-    low = name.lower()
-    return low if low in _SENT or low.startswith(_SENT_PREFIXES) else None
+class _Names(dict[str, str | None]):
+    """Names of headers in small letters, None for those that do not go on. Most are looked up at once."""
+
+    def __init__(self, goes_on: Callable[[str], bool]) -> None:
+        self._goes_on = goes_on
+
+    def __missing__(self, name: str) -> str | None:
+        low = name.lower()
+        found = low if self._goes_on(low) else None
+        if len(self) < _MOST_NAMES and len(name) <= _LONGEST_NAME:  # an agent may make up names
+            self[name] = found
+        return found
 
 
-@lru_cache(maxsize=256)
-def _returned_name(name: str) -> str | None:
-    low = name.lower()
-    return None if low in _KEPT_BACK else low
+_SENT_NAMES = _Names(lambda low: low in _SENT or low.startswith(_SENT_PREFIXES))
+_RETURNED_NAMES = _Names(lambda low: low not in _KEPT_BACK)
 
 
 def key_headers(key: str | None, dialect: DialectName | None) -> dict[str, str]:
@@ -282,6 +290,11 @@ class Hider:
         written = dict.fromkeys(form for each in secrets for form in (each, json.dumps(each)[1:-1]))
         self._forms = sorted(written, key=len, reverse=True)
         self._written = [form.encode() for form in self._forms]
+        self.hides = bool(written)
+
+    def hides_in(self, *texts: str) -> bool:
+        """Whether there is something to hide in any of them."""
+        return self.hides and any(form in text for form in self._forms for text in texts)
 
     def text(self, text: str) -> str:
         for form in self._forms:
@@ -344,28 +357,29 @@ class Body:
     async def begun(cls, response: aiohttp.ClientResponse, idle_sec: float, hider: Hider = _NOTHING_HIDDEN) -> Self:
         """The body of a response, once its first bytes are here. Raises what aiohttp raises."""
         body = cls(response, idle_sec, hider)
-        try:
-            body._first = await body._read()
+        content = response.content
+        try:  # all of a short answer is here already
+            body._first = hider.whole(content.read_nowait()) if content.is_eof() else await body._read()
         except BaseException:
             response.close()
             raise
         return body
 
     async def _read(self) -> bytes:
-        content, hider = self._content, self._hider
+        content = self._content
         while True:
-            chunk = await content.readany()
-            if self._begun:
-                chunk, self._begun = self._begun + chunk, b""
-            if content.at_eof():
-                return hider.whole(chunk)
-            if chunk:
-                chunk = hider.whole(chunk)
-                if (size := hider.begun(chunk)) == 0:
-                    return chunk
-                chunk, self._begun = chunk[:-size], chunk[-size:]
-                if chunk:
-                    return chunk
+            chunk = self._shown(await content.readany())
+            if chunk or content.at_eof():
+                return chunk
+
+    def _shown(self, chunk: bytes) -> bytes:
+        """A chunk without secrets, and without what may be the beginning of one, which is kept for the next chunk."""
+        if self._begun:
+            chunk, self._begun = self._begun + chunk, b""
+        chunk = self._hider.whole(chunk)
+        if chunk and not self._content.at_eof() and (size := self._hider.begun(chunk)):
+            chunk, self._begun = chunk[:-size], chunk[-size:]
+        return chunk
 
     def __aiter__(self) -> Self:
         return self
@@ -381,7 +395,11 @@ class Body:
             self._watch(self._idle_sec)
         try:
             self._waiting_since = monotonic()
-            chunk = await self._read()
+            chunk = await content.readany()
+            if self._hider.hides:
+                chunk = self._shown(chunk)
+            if not chunk and not content.at_eof():
+                chunk = await self._read()
         except (aiohttp.ClientError, OSError) as error:
             silent = f"nothing more came for {self._idle_sec:g} s"
             if self._is_idle:

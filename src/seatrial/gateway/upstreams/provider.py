@@ -74,6 +74,7 @@ class HttpProvider:
         chance: Callable[[], float] = random.random,
     ) -> None:
         self.options = options
+        self.dialects = options.dialects
         key = read_key(options, environ)
         self._envelope = Envelope(options, key)
         self.secrets = secrets_of(key, options.headers)
@@ -81,16 +82,12 @@ class HttpProvider:
         self._failures = FailureReader(options, self._hider)
         self._sleep = sleep
         self._chance = chance
-        self._slots = Slots(options.max_concurrent)
+        self.slots = Slots(options.max_concurrent)
         self._patience = WaitLimit(options.first_byte_timeout_sec)
         self._health = ProviderHealth()
         self._troubles: dict[int, str] = {}
         self._unsent: dict[Waiting, int] = {}  # trials by the tasks of their calls that have no connection yet
         self._session: aiohttp.ClientSession | None = None
-
-    @property
-    def dialects(self) -> frozenset[DialectName]:
-        return self.options.dialects
 
     async def __aenter__(self) -> Self:
         if self._session is not None:
@@ -109,9 +106,9 @@ class HttpProvider:
 
         Raises ProviderError when its failures outlast the retries; so does the iterator of an answer that breaks off.
         """
-        return _Asked(request, self._answer, self._end)
+        return _Asked(request, self)
 
-    async def _answer(self, asked: "_Asked") -> ModelReply:
+    async def answer(self, asked: "_Asked") -> ModelReply:
         try:
             outgoing = self._envelope.prepare(asked.request)
         except ValueError as error:
@@ -133,16 +130,14 @@ class HttpProvider:
         task = asyncio.current_task()
         self._unsent[task] = trial
         try:
-            await self._slots.acquire(trial)
-        except BaseException:
-            self._unsent.pop(task, None)
-            raise
-        try:
-            outcome = await self._attempt(outgoing, asked)
-        except BaseException:
-            asked.body = None
-            self._slots.release(trial)
-            raise
+            if not self.slots.take(trial):
+                await self.slots.acquire(trial)
+            try:
+                outcome = await self._attempt(outgoing, asked)
+            except BaseException:
+                asked.body = None
+                self.slots.release(trial)
+                raise
         finally:
             self._unsent.pop(task, None)
         if isinstance(outcome, ModelReply):
@@ -150,7 +145,7 @@ class HttpProvider:
                 self._troubles.pop(trial, None)
         else:
             asked.body = None
-            self._slots.release(trial)
+            self.slots.release(trial)
             if len(self._troubles) > _MOST_TROUBLES:
                 self._troubles.clear()
             self._troubles[trial] = outcome.message
@@ -194,7 +189,7 @@ class HttpProvider:
 
     async def answers(self, request: ModelRequest) -> bool:
         """Whether a model gives a good answer to a request, or begins a stream, asked once."""
-        asked = _Asked(request, self._answer, self._end)
+        asked = _Asked(request, self)
         try:
             outcome = await self._turn(self._envelope.prepare(request), asked)
             if isinstance(outcome, UpstreamFailure) or outcome.status >= 300:
@@ -205,18 +200,13 @@ class HttpProvider:
         except ProviderError:
             return False
         finally:
-            self._end(asked)
+            asked.close()
         return True
 
     def _given_up(self, failure: UpstreamFailure, asked: int | None = None) -> ProviderError:
         kind = ModelSilentError if failure.silent else ProviderError
         asked = asked or self.options.retries + 1
         return kind(f"{failure.message} (asked {asked} times)" if asked > 1 else failure.message, failure.status)
-
-    def _end(self, asked: "_Asked") -> None:
-        if asked.body is not None:
-            asked.body.close()
-            self._slots.release(asked.request.trial)
 
     async def _attempt(self, outgoing: Outgoing, asked: "_Asked") -> ModelReply | UpstreamFailure:
         if self._session is None:
@@ -244,8 +234,10 @@ class HttpProvider:
         return await self._read_failure(outgoing, response, asked)
 
     def _returned(self, response: aiohttp.ClientResponse) -> dict[str, str]:
-        hide = self._hider.text
-        return {name: hide(value) for name, value in returned_headers(response.headers).items()}
+        headers = returned_headers(response.headers)
+        if self._hider.hides_in(*headers.values()):
+            return {name: self._hider.text(value) for name, value in headers.items()}
+        return headers
 
     async def _read_failure(
         self, outgoing: Outgoing, response: aiohttp.ClientResponse, asked: "_Asked"
@@ -287,24 +279,23 @@ class _Asked:
     Holds a slot as long as it has a body, and that as long as it is open.
     """
 
-    __slots__ = ("_begin", "_end", "body", "request")
+    __slots__ = ("_provider", "body", "request")
 
-    def __init__(
-        self,
-        request: ModelRequest,
-        begin: Callable[["_Asked"], Coroutine[Any, Any, ModelReply]],
-        end: Callable[["_Asked"], None],
-    ) -> None:
+    def __init__(self, request: ModelRequest, provider: HttpProvider) -> None:
         self.request = request
         self.body: Body | None = None
-        self._begin = begin
-        self._end = end
+        self._provider = provider
 
     def __aenter__(self) -> Coroutine[Any, Any, ModelReply]:
-        return self._begin(self)
+        return self._provider.answer(self)
 
     async def __aexit__(self, *_: object) -> None:
-        self._end(self)
+        self.close()
+
+    def close(self) -> None:
+        if self.body is not None:
+            self.body.close()
+            self._provider.slots.release(self.request.trial)
 
 
 # Slots: how many calls a provider gets at a time, shared out among trials so that none takes all of them. A trial with
@@ -320,11 +311,18 @@ class Slots:
         self._taken: dict[int, int] = {}
         self._waiting: dict[int, deque[asyncio.Future[None]]] = {}
 
-    async def acquire(self, trial: int) -> None:
+    def take(self, trial: int) -> bool:
+        """Take a slot, if this trial may have one at once."""
         taken = self._taken.get(trial, 0)
-        if self._may_have(trial, taken) and trial not in self._waiting:
-            self._free -= 1
-            self._taken[trial] = taken + 1
+        if trial in self._waiting or not self._may_have(trial, taken):
+            return False
+        self._free -= 1
+        self._taken[trial] = taken + 1
+        return True
+
+    async def acquire(self, trial: int) -> None:
+        """Take one as soon as it may."""
+        if self.take(trial):
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(trial, deque()).append(turn)

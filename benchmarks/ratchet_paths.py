@@ -113,6 +113,21 @@ def show(scratch: Path, _: ExitStack) -> Work:
     return lambda: command_line("show", str(scratch / "job"))
 
 
+# A model call and a rollout.
+
+
+def gateway_path(name: str) -> Callable[[Path, ExitStack], Work]:
+    """A path of ratchet_paths_gateway.py."""
+
+    def prepare(scratch: Path, stack: ExitStack) -> Work:
+        from benchmarks import ratchet_paths_gateway  # noqa: PLC0415 - as above
+
+        work: Work = getattr(ratchet_paths_gateway, name)(scratch, stack)
+        return work
+
+    return prepare
+
+
 # Cold starts.
 
 
@@ -160,6 +175,11 @@ PATHS: dict[str, HotPath] = {
     "plan": HotPath(plan),
     "resume": HotPath(resume),
     "show": HotPath(show),
+    "gateway call": HotPath(gateway_path("gateway_call")),
+    "translated call": HotPath(gateway_path("translated_call")),
+    "streamed chunks": HotPath(gateway_path("streamed_chunks")),
+    "single-turn rollout": HotPath(gateway_path("single_turn_rollout")),
+    "HarborEnv rollout": HotPath(gateway_path("harbor_env_rollout")),
     "import": HotPath(import_package, cold=True),
     "import HarborEnv": HotPath(import_harbor_env, cold=True),
     "--help": HotPath(show_help, cold=True),

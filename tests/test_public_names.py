@@ -57,7 +57,10 @@ import seatrial
 seatrial.HarborEnv
 from seatrial.model.base import StrictModel
 
-print([kind.__name__ for kind in StrictModel.__subclasses__() if kind.__pydantic_complete__])
+kinds = [StrictModel]
+for kind in kinds:  # all of them, however far down
+    kinds += kind.__subclasses__()
+print([kind.__name__ for kind in kinds[1:] if kind.__pydantic_complete__])
 """
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout == "[]\n"

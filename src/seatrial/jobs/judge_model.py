@@ -17,7 +17,7 @@ from seatrial.gateway.upstreams.open import open_upstream
 from seatrial.judge.assess import Judge, JudgeReply
 from seatrial.judge.questions import JudgeCall
 from seatrial.model.assessment import JudgeRef
-from seatrial.model.base import name_at, plain_name, provider_of
+from seatrial.model.base import name_at, plain_name, provider_of, without_cache
 from seatrial.trial.judge_calls import REFUSING_A_SCHEMA, reply_of, request_for, usage_in
 
 _MOST_ANSWER_BYTES = 16 * 2**20
@@ -129,9 +129,7 @@ def judge_refs(models: Sequence[str], upstream: str | None) -> list[JudgeRef]:
 
 def as_stored(ref: JudgeRef) -> JudgeRef:
     """A judge as assessments have it: without a cache, which changes no answer, and without a password in a URL."""
-    upstream = ref.upstream or ""
-    while upstream.startswith("cache:"):
-        upstream = upstream.partition(",")[2]
+    upstream = without_cache(ref.upstream) or ""
     return JudgeRef(model=ref.model, upstream=_CREDENTIALS.sub("", upstream) or None)
 
 

@@ -220,7 +220,7 @@ def machine(record: TrialRecord) -> list[Fact]:
         if usage.omitted:
             facts.append(("left out", f"{', '.join(usage.omitted)} (the model's dialect has no place for it)"))
     if record.verifier_usage:
-        facts.append(("verifier's model", model_usage(record.verifier_usage)))
+        facts.append(("grading", model_usage(record.verifier_usage)))
     return [(label, harmless(value)) for label, value in facts]
 
 

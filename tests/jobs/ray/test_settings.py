@@ -27,6 +27,7 @@ def test_a_providers_key_leaves_only_for_its_upstream(make_job, monkeypatch, ups
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
     assert runner_settings(make_job(model=ModelOptions(upstream=upstream)), RunOptions()).variables == sent
+    assert runner_settings(make_job(trial=TrialOptions(verifier_upstream=upstream)), RunOptions()).variables == sent
 
 
 def test_a_late_result_is_kept_and_does_not_count(make_job):

@@ -14,7 +14,9 @@ from seatrial.gateway.session import SessionOptions
 from seatrial.gateway.upstreams.scripted import ScriptedModel
 from tests.attacks.arena import NAMING, Arena
 from tests.attacks.attack import Attack
+from tests.attacks.workshop import OneImage
 from tests.conftest import sampled
+from tests.docker_daemon import needs
 from tests.judged_tasks import NEEDS_KEY, OPENAI, judged_task
 from tests.sandbox.embedded.support import needs_root
 from tests.trial.support import ANSWER, Ran, python_command, trial_spec
@@ -169,3 +171,16 @@ def test_the_session_is_opened_after_the_agent_and_gone_after_the_verifier(arena
     ran = play(arena, look, files)
     lines = ran.text("verifier/files/ports.txt").splitlines()
     assert not [line for line in lines if " 0A " in line or "API_KEY" in line]
+
+
+@pytest.mark.parametrize("arena", ["docker", "podman"], indirect=True)
+@needs("docker")
+@needs("podman")
+def test_in_containers_as_well(arena: Arena) -> None:
+    """In the image of attacks, which has Python and no network."""
+    task = judged_task(arena.desk.new_folder() / "task")
+    spec = trial_spec(task, f"echo wrong > {ANSWER}\n{left(_FALSE_JUDGE)}\n{_LED_ASTRAY}", verifier_upstream="x")
+    model = ModelAccess(ScriptedModel([NO] * 3), SessionOptions(caller="verifier"), PriceTable(models={}))
+    ran = arena.desk.run_spec(spec, verifier_model=model, images=OneImage(arena.image))
+    assert (ran.reward, set(asked(ran))) == (0.0, {"Is this right? wrong\n"})
+    assert ran.tags & NAMING

@@ -156,13 +156,14 @@ def test_what_python_would_load_to_lead_it_there_is_not_loaded(arena: Arena) -> 
     assert ran.tags & NAMING
 
 
-def test_who_blocks_the_door_does_not_get_a_void_trial(arena: Arena) -> None:
+def test_who_blocks_the_door_does_not_get_a_void_trial(arena: Arena, caplog: pytest.LogCaptureFixture) -> None:
     """Its verifier gives up after three seconds, and what it makes of that counts; with the door free it is told no."""
     impatient = {**_WAITS, "tests/ask.py": OPENAI["tests/ask.py"].replace("timeout=30", "timeout=3")}
     ran = play(arena, left(_FLOOD), impatient)
     assert ran.record.failure is None
     assert ran.reward == 0.0
     assert "processes_left_running" in ran.tags
+    assert not [each for each in caplog.records if each.name == "asyncio"], "the gateway's server broke"
 
 
 def test_the_session_is_opened_after_the_agent_and_gone_after_the_verifier(arena: Arena) -> None:

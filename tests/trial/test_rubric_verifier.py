@@ -1,6 +1,7 @@
 """Tasks with a rubric and no script: what the judge sees, what it writes, and when there is no verdict."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from seatrial.gateway.access import ModelAccess
 from seatrial.gateway.calls import read_calls
 from seatrial.gateway.prices import PriceTable
 from seatrial.gateway.session import SessionOptions
+from seatrial.gateway.upstreams.function import FunctionModel
 from seatrial.gateway.upstreams.scripted import ScriptedModel
 from seatrial.judge.rubric import parse_rubric
 from seatrial.model.record import FileChanges
@@ -45,7 +47,7 @@ def run(
     limits = {name: more.pop(name) for name in ("models", "max_tokens") if name in more}
     write_task(root, files=files, toml=more.pop("toml", ""))
     (root / "tests/test.sh").unlink()
-    upstream = ScriptedModel(list(replies))
+    upstream = more.pop("upstream", None) or ScriptedModel(list(replies))
     model = ModelAccess(upstream, SessionOptions(caller="verifier", **limits), PriceTable(models={}), "openai")
     return desk.run_spec(trial_spec(root, agent, verifier_upstream="openai", **more), verifier_model=model)
 
@@ -128,9 +130,17 @@ def test_repeats_and_steps_are_judged_by_rubrics_too(desk: Desk) -> None:
 
 
 @needs_root
-def test_processes_that_run_on_are_ended_first(desk: Desk) -> None:
-    ran = run(desk, answers(right=True, short=True), agent=f"echo right > {ANSWER}; sleep 1000 > /dev/null 2>&1 &")
-    assert (ran.reward, ran.run.isolation) == (1.0, "kill")
+def test_processes_that_run_on_are_ended_before_the_judge_is_asked(desk: Desk) -> None:
+    alive: list[bool] = []
+
+    def say(_: dict[str, Any]) -> str:
+        alive.append(any(b"98765" in each.read_bytes() for each in Path("/proc").glob("[0-9]*/cmdline")))
+        return answers(right=True, short=True)
+
+    agent = f"echo right > {ANSWER}; sleep 98765 > /dev/null 2>&1 &"
+    ran = run(desk, agent=agent, upstream=FunctionModel(say))
+    assert (ran.reward, ran.run.isolation, alive) == (1.0, "kill", [False])
+    assert "processes_left_running" in ran.tags
 
 
 def test_a_separate_verifier_sees_artifacts_alone(desk: Desk) -> None:

@@ -47,6 +47,7 @@ def odd_value(declared: Declared) -> Any:
     """A value that an option of tasks, trials, models or runs has not by default."""
     kind, option = declared.field.annotation, declared.option
     samples: dict[Any, Any] = {"path": "/x", "image": "host", "image map": {"a": "host"}, "variable names": "A"}
+    samples["assignments"] = {"a": "b"}
     if get_origin(kind) is tuple:
         return (samples.get(option.kind, "x"),)
     if option.kind in samples or option.flag is not None:

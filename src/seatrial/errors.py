@@ -199,6 +199,10 @@ class ProviderError(ModelError):
         super().__init__(message)
 
 
+class ListenerError(ProviderError):
+    """Calls came too late to the gateway, or not at all: whoever can connect to it may be the reason."""
+
+
 class ModelSilentError(ProviderError):
     """The model did not answer, or fell silent in the middle, for longer than anybody need wait."""
 
@@ -225,6 +229,10 @@ class HealthcheckError(InfraError):
 
 class VerifierStageError(InfraError):
     """The verifier cannot be started on this task."""
+
+
+class VerifierModelError(ModelError):
+    """A verifier got no answer of its model, for a reason that another try would meet again."""
 
 
 class InvalidModelResponseError(ModelError):

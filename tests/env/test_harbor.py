@@ -32,6 +32,7 @@ from tests.env.worlds import (
     record_of,
     world,
 )
+from tests.judged_tasks import judged_task
 from tests.trial.support import Desk
 
 ROLLOUTS, BROKEN = 24, 4
@@ -746,3 +747,22 @@ def test_one_folder_has_one_mean(tmp_path, capsys, verdict, mean):
     total = json.loads(capsys.readouterr().out)["summary"]["total"]
     assert metadata["avg_reward"] == total["mean"] == mean
     assert (metadata["scored"], metadata["invalid"]) == (total["scored"], total["invalid"])
+
+
+def test_verifiers_that_ask_a_model_find_it_in_rollouts_too(desk, tmp_path):
+    judged_task(tmp_path / "tasks/one")
+    script = tmp_path / "judge.jsonl"
+    script.write_text('"yes"\n')
+    command = "env > /app/env.txt; echo right > /app/answer.txt"
+    judge: dict[str, Any] = {"verifier_upstream": f"scripted:{script}", "verifier_models": {"judge-1": "judge-2"}}
+    output = only(real(desk, tmp_path / "tasks", command, **judge))
+    assert output["reward"] == 1.0
+    record = record_of(output)
+    assert record.verifier_usage.calls == 1
+    assert record.verifier_run.models == {"judge-1": "judge-2"}
+
+
+def test_what_cannot_be_asked_is_refused_when_the_environment_is_made(tmp_path):
+    judged_task(tmp_path / "tasks/one")
+    with pytest.raises(vf.UsageError, match="--verifier-upstream"):
+        vf.HarborEnv("true", tmp_path / "tasks", verifier_models={"a": "b"})

@@ -10,11 +10,15 @@ from seatrial.tasks.variables import (
     allowed_variables,
     declared_tables,
     denied_defaults,
+    for_session,
+    is_provider_key,
     keys_of,
     missing_in,
     resolve_variables,
     task_variables,
+    verifier_tables,
     why_never,
+    without_judges,
 )
 
 NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,10}", fullmatch=True)
@@ -54,7 +58,8 @@ def test_a_resolved_value_is_not_resolved_again():
 
 
 def missing(task, host):
-    return [name for table in declared_tables(task.config) for name in missing_in(table, host)]
+    tables = (*declared_tables(task.config), *verifier_tables(task.config))
+    return [name for table in tables for name in missing_in(table, host)]
 
 
 def test_every_table_that_running_would_resolve_is_looked_at(make_task):
@@ -150,3 +155,36 @@ def test_no_value_of_the_host_that_was_not_allowed_reaches_a_task(host, allowed,
         if name != "A" and resolved[name] != "default":
             assert name in allowed
             assert resolved[name] == value
+
+
+SESSION = {"LLM_API_KEY": "st-own", "LLM_BASE_URL": "http://here/v1", "ANTHROPIC_BASE_URL": "http://here"}
+
+
+@pytest.mark.parametrize(
+    ("value", "filled"),
+    [
+        ("${OPENAI_API_KEY}", "st-own"),
+        ("${OPENROUTER_API_KEY:-}", "st-own"),
+        ("${VLM_API_KEY}", "st-own"),
+        ("${MY_JUDGE_API_KEY:-x}", "st-own"),
+        ("${GRADER_MODEL_KEY}", "st-own"),
+        ("${AZURE_OPENAI_ENDPOINT}", "http://here/v1"),
+        ("${JUDGE_BASE_URL:-https://x/v1}", "http://here/v1"),
+        ("${ANTHROPIC_BASE_URL}", "http://here"),
+        ("${JUDGE_MODEL:-gpt-4o}", "${JUDGE_MODEL:-gpt-4o}"),
+        ("${TAVILY_API_KEY}", "${TAVILY_API_KEY}"),
+        ("${GITHUB_TOKEN}", "${GITHUB_TOKEN}"),
+        ("${DATA_URL}", "${DATA_URL}"),
+        ("https://api.openai.com/v1", "https://api.openai.com/v1"),
+        ("sk-${OPENAI_API_KEY}", "sk-${OPENAI_API_KEY}"),
+    ],
+)
+def test_keys_and_addresses_of_models_are_the_sessions_and_nothing_else_is(value, filled):
+    assert for_session({"NAME": value}, SESSION) == {"NAME": filled}
+    assert ("NAME" in without_judges({"NAME": value})) == (value == filled)
+
+
+def test_only_a_providers_key_is_one():
+    assert [name for name in ("OPENAI_API_KEY", "VLM_API_KEY", "OPENAI_BASE_URL") if is_provider_key(name)] == [
+        "OPENAI_API_KEY"
+    ]

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from seatrial.analysis.arms import Arm
 from seatrial.errors import SeatrialError
+from seatrial.model.base import without_cache
 from seatrial.model.job import AgentOptions, JobFile, ModelOptions, TrialOptions
 from seatrial.model.options import Option, options_of
 from seatrial.model.outcome import format_mean
@@ -92,10 +93,15 @@ def _of_trials(first: TrialOptions, second: TrialOptions) -> Iterator[Difference
     options = options_of(TrialOptions)
     for name in TrialOptions.model_fields:
         if weight := options.get(name, Option()).weight:
-            yield from differing(name, weight, getattr(first, name), getattr(second, name))
+            yield from differing(name, weight, _meant(name, first), _meant(name, second))
     # What the agent left running can work on the verdict only where it is allowed to stay beside the verifier.
     weaker = (first.isolation == "keep") != (second.isolation == "keep")
     yield from differing("isolation", "meaning" if weaker else "condition", first.isolation, second.isolation)
+
+
+def _meant(name: str, options: TrialOptions) -> Any:
+    """An option, without the cache before an upstream: that changes no answer."""
+    return without_cache(options.verifier_upstream) if name == "verifier_upstream" else getattr(options, name)
 
 
 def _of_models(first: ModelOptions, second: ModelOptions) -> Iterator[Difference]:

@@ -40,6 +40,7 @@ _OUTCOME, _TASK, _PUT_BACK, _WARNINGS, _UNHELD = map(
 )
 _TASK_AND_REWARD = attrgetter("task_id", "reward")
 _USED = attrgetter("model_calls", "input_tokens", "output_tokens", "cost_usd", "prices")
+_JUDGED = attrgetter(*(f"verifier_{name}" for name in ("calls", "input_tokens", "output_tokens", "cost_usd", "prices")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,20 +154,29 @@ class Trials:
     @cached_property
     def usage(self) -> UsageTotal | None:
         """What the models of all used, judged or not, since all of them are paid for; None when none had a model."""
-        used = [each for each in map(_USED, self.entries) if each[1] is not None]
-        if not used:
-            return None
-        calls, told, said, spent, prices = zip(*used, strict=True)
-        costs = [cost for cost, count in zip(spent, calls, strict=True) if count != 0]
-        known_costs = [cost for cost in costs if cost is not None]
-        return UsageTotal(
-            trials=len(used),
-            calls=sum(filter(None, calls)),
-            input_tokens=sum(filter(None, told)),
-            output_tokens=sum(filter(None, said)),
-            cost_usd=math.fsum(known_costs) if len(known_costs) == len(costs) else None,
-            prices=tuple(sorted(filter(None, {*prices}))),
-        )
+        return _total_of(map(_USED, self.entries))
+
+    @property
+    def verifier_usage(self) -> UsageTotal | None:
+        """What the models of their verifiers used; None when no verifier had one."""
+        return _total_of(map(_JUDGED, self.entries))
+
+
+def _total_of(each_used: Iterable[tuple[Any, ...]]) -> UsageTotal | None:
+    used = [each for each in each_used if each[1] is not None]
+    if not used:
+        return None
+    calls, told, said, spent, prices = zip(*used, strict=True)
+    costs = [cost for cost, count in zip(spent, calls, strict=True) if count != 0]
+    known_costs = [cost for cost in costs if cost is not None]
+    return UsageTotal(
+        trials=len(used),
+        calls=sum(filter(None, calls)),
+        input_tokens=sum(filter(None, told)),
+        output_tokens=sum(filter(None, said)),
+        cost_usd=math.fsum(known_costs) if len(known_costs) == len(costs) else None,
+        prices=tuple(sorted(filter(None, {*prices}))),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +202,7 @@ class Figures:
     mean_if_failed: float | None = None
     """The mean over all tasks if everything without a verdict was a 0."""
     usage: UsageTotal | None = None
+    verifier_usage: UsageTotal | None = None
     disputed: int = 0
     believed_mean: float | None = None
     """The mean if all disputed verdicts were believed; None where there is none."""
@@ -325,6 +336,7 @@ def figures_of(
         trial_mean=mean_of(chain.from_iterable(rewards.values())),
         mean_if_failed=_mean_if_failed(trials),
         usage=trials.usage,
+        verifier_usage=trials.verifier_usage,
         disputed=disputed,
         believed_mean=believed_mean,
         curated=sum(map(bool, map(_PUT_BACK, trials.entries))),
@@ -430,6 +442,7 @@ def tally_json(figures: Figures) -> dict[str, Any]:
         "pass_rate": figures.pass_rate,
         "pass_interval": figures.pass_interval,
         "usage": asdict(figures.usage) if figures.usage else None,
+        "verifier_usage": asdict(figures.verifier_usage) if figures.verifier_usage else None,
         "disputed": figures.disputed,
         "believed_mean": figures.believed_mean,
         "curated": figures.curated,

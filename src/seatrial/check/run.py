@@ -26,7 +26,7 @@ from seatrial.errors import HostUnsupportedError, JobError, UsageError
 from seatrial.jobs.admission import Admission, machine_memory_mb
 from seatrial.jobs.checks import check_enforceable, check_images, check_variables
 from seatrial.jobs.local import affordable
-from seatrial.jobs.machinery import open_machinery
+from seatrial.jobs.machinery import check_verifier_model, open_machinery
 from seatrial.jobs.select import NO_KEY_FOR_SOLUTION, choose_tasks, left_out_notices, nothing_to_run, select_tasks
 from seatrial.model.base import to_json, trial_stem
 from seatrial.model.check import TaskCheck
@@ -75,6 +75,7 @@ def choose(spec: JobSpec, given: Sequence[str]) -> ChosenTasks:
     check_backend(spec.trial.backend)
     if spec.trial.ca_file:
         client_trust(spec.trial.ca_file)
+    check_verifier_model(spec.trial)
     selection = select_tasks(spec)
     choice = choose_tasks(selection, spec)
     keyless = {each.task: each for each in choice.left_out if each.reason == NO_KEY_FOR_SOLUTION}

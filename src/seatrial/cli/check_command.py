@@ -34,7 +34,7 @@ from seatrial.check.run import (
     run_checks,
     try_one,
 )
-from seatrial.cli.job_options import HARBOR_SPELLINGS, LIMITS, SANDBOX, TASKS, VERIFICATION
+from seatrial.cli.job_options import HARBOR_SPELLINGS, LIMITS, SANDBOX, TASKS, VERIFICATION, VERIFYING
 from seatrial.cli.job_spec import job_of_agents
 from seatrial.cli.long_run import cancelled_by_signals, relax_gc
 from seatrial.cli.options import Command, OptionGroup, grouped, only_options, parse_duration, with_options
@@ -128,7 +128,7 @@ _HOW = (
     only_options(
         LIMITS, "cpus", "memory_mb", "storage_mb", "agent_timeout_sec", "verifier_timeout_multiplier", "enforcement"
     ),
-    only_options(VERIFICATION, "isolation", "trust", "pass_threshold", "verdict"),
+    only_options(VERIFICATION, *VERIFYING),
 )
 _OUTPUT = OptionGroup(
     "Output",

@@ -108,6 +108,11 @@ LIMITS = _group(
 )
 SANDBOX = _group(headings.SANDBOX)
 VERIFICATION = _group(headings.VERIFICATION)
+VERIFYING = (
+    *("isolation", "trust", "pass_threshold", "verdict"),
+    *("verifier_upstream", "verifier_models", "verifier_max_cost_usd", "verifier_max_tokens"),
+)
+"""Those of them by which single end states are judged."""
 PLACE = _group(
     headings.OUTPUT,
     {

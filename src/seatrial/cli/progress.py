@@ -70,6 +70,7 @@ class Board:
         for entry in earlier:
             self._count(entry.agent, entry.task_id, entry.outcome, entry.reward)
             self._pay(entry.cost_usd)
+            self._pay(entry.verifier_cost_usd)
         self._before = self.finished
 
     @property
@@ -109,6 +110,8 @@ class Board:
                 self._count(trial.agent, record.task.id, record.outcome, reward)
                 if record.model_usage and not record.regrade:  # what is judged again was paid for long ago
                     self._pay(record.model_usage.cost_usd)
+                if record.verifier_usage:
+                    self._pay(record.verifier_usage.cost_usd)
 
     def _end_rollout(self, event: RolloutFinished) -> None:
         if event.outcome is None:
@@ -399,6 +402,7 @@ def _finished(record: TrialRecord, agent: str) -> dict[str, Any]:
         "failure": record.failure.model_dump(mode="json") if record.failure else None,
         "warnings": [warning.model_dump(mode="json") for warning in record.warnings],
         "usage": record.model_usage.model_dump(mode="json") if record.model_usage else None,
+        "verifier_usage": record.verifier_usage.model_dump(mode="json") if record.verifier_usage else None,
     }
 
 

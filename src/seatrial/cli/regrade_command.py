@@ -79,7 +79,7 @@ def command(context: click.Context, /, job: Path, **options: Any) -> None:
         only_changed=options["only_changed"],
         repeats=options["repeats"],
         trials=_chosen(job, options["trials"], options["where"]),
-        changes={name: options[name] for name in sorted(_HOW.names) if options[name] is not None},
+        changes={name: options[name] for name in sorted(_HOW.names) if options[name] not in (None, {})},
         concurrent=options["concurrent"],
     )
     gates = Gates(options["fail_under"], options["max_failed"], options["max_invalid"])
@@ -111,7 +111,7 @@ def _carry_out(job: PreparedRegrade, display: Display, gates: Gates) -> int:
     try:
         try:
             planned = len(job.trials) + len(job.earlier)
-            earlier = [entry._replace(cost_usd=None) for entry in job.earlier]  # no model is paid for anything here
+            earlier = [entry._replace(cost_usd=None) for entry in job.earlier]  # no agent is paid for anything here
             display.begin(Beginning(store.file.spec.name, store.path, planned, earlier, store.file.spec.model))
             relax_gc()
             reasons = _reasons(asyncio.run(cancelled_by_signals(run_regrade(job, display.observe))).passed_over)

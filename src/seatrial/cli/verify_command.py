@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from seatrial.check.one_state import StateSource, find_round, find_source, open_state
-from seatrial.cli.job_options import HARBOR_SPELLINGS, LIMITS, SANDBOX, VERIFICATION
+from seatrial.cli.job_options import HARBOR_SPELLINGS, LIMITS, SANDBOX, VERIFICATION, VERIFYING
 from seatrial.cli.job_spec import trial_asked
 from seatrial.cli.long_run import cancelled_by_signals
 from seatrial.cli.options import OptionGroup, grouped, only_options
@@ -20,6 +20,7 @@ from seatrial.cli.screen import paint, paint_outcome, show_table
 from seatrial.cli.trial_view import read_tail
 from seatrial.errors import UsageError
 from seatrial.jobs.checks import check_images, check_variables
+from seatrial.jobs.machinery import check_verifier_model
 from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.job import TrialOptions
 from seatrial.model.outcome import format_reward
@@ -75,7 +76,7 @@ _OUTPUT = OptionGroup(
 _HOW = (
     SANDBOX,
     only_options(LIMITS, "cpus", "memory_mb", "storage_mb", "verifier_timeout_multiplier", "enforcement"),
-    only_options(VERIFICATION, "isolation", "trust", "pass_threshold", "verdict"),
+    only_options(VERIFICATION, *VERIFYING),
 )
 _STREAMS = ("stdout", "stderr")
 
@@ -116,6 +117,7 @@ def command(context: click.Context, /, task: str, **options: Any) -> None:
     loaded = load_task(task)
     round_ = find_round(loaded, options["step"])
     trial = trial_asked(options, source.options)
+    check_verifier_model(trial)
     check_images([loaded], trial)
     check_variables({loaded.id: loaded.config}, [], trial, None)
     with ExitStack() as stack:

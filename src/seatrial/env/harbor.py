@@ -77,6 +77,7 @@ class HarborEnv(HarborMCPMixin, CliAgentEnv):
     tests/ and solution/, for the verifier. `docker_image` is for tasks that name none. Further arguments are those of
     CliAgentEnv; without `timeout_seconds` an agent has the time of its task, or an hour. What is said about resources
     goes before what the task says. `allow_env` are names of variables here that task.toml may take by `${NAME}`.
+    Verifiers that ask a model find it at `verifier_upstream`, under other names by `verifier_models`.
     `mcp_launch_commands` are commands that launch MCP servers of task.toml inside the sandbox, by the servers' names;
     `mcp_healthcheck` says when one is ready. `layout` says where test.sh is run and finds the solution: see
     TrialOptions. `trial_options` may be replaced: they say how rollouts are isolated and judged.
@@ -102,6 +103,8 @@ class HarborEnv(HarborMCPMixin, CliAgentEnv):
         *,
         layout: Layout | None = None,
         allow_env: Iterable[str] = (),
+        verifier_upstream: str | None = None,
+        verifier_models: Mapping[str, str] | None = None,
         **kwargs: Any,
     ) -> None:
         self.trial_options = TrialOptions()
@@ -131,7 +134,13 @@ class HarborEnv(HarborMCPMixin, CliAgentEnv):
             solution="staged",
             layout=layout or self.usual_layout,
             allow_env=as_names("allow_env", allow_env),
+            verifier_upstream=verifier_upstream,
+            verifier_models=dict(verifier_models or {}),
         )
+        if verifier_upstream or verifier_models:
+            from seatrial.jobs.machinery import check_verifier_model  # noqa: PLC0415 - see the top
+
+            check_verifier_model(self.trial_options)
 
     @property
     def pass_threshold(self) -> float:
@@ -338,14 +347,18 @@ class HarborEnv(HarborMCPMixin, CliAgentEnv):
 
     async def _make_workplace(self, state: State, request: Any, model: "ModelAccess") -> Workplace:
         """The trial of a rollout in the first of its rounds. Its sandbox is destroyed with the rollout's resources."""
-        from seatrial.trial.log import TrialLog  # noqa: PLC0415 - see the top
+        from seatrial.jobs.machinery import verifier_access  # noqa: PLC0415 - see the top
+        from seatrial.trial.log import TrialLog  # noqa: PLC0415
         from seatrial.trial.rounds import rounds_of  # noqa: PLC0415
         from seatrial.trial.spec import Machinery  # noqa: PLC0415
         from seatrial.trial.steps import open_trial  # noqa: PLC0415
 
         shared, rollout = await self._sandboxes.machinery(state), rollout_of(state)
         agent = RolloutAgent(AgentRef(name=AGENT_NAME, command=self.run_command, model=state["model"]))
-        machinery = Machinery(shared.backend, shared.images, model, {AGENT_NAME: agent}, staging=self._staging(state))
+        asked = await rollout.resources.enter_async_context(verifier_access(self.trial_options, self.prices))
+        machinery = Machinery(
+            shared.backend, shared.images, model, asked, {AGENT_NAME: agent}, staging=self._staging(state)
+        )
         spec = self._spec(state, request)
         opening = open_trial(spec, machinery, self._folder(state), TrialLog(spec, unobserved))
         trial = await rollout.resources.enter_async_context(opening)

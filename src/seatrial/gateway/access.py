@@ -3,8 +3,8 @@
 import os
 import re
 import socket
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,11 +44,18 @@ class ModelAccess:
         Nothing that looks like a secret of this machine gets there, nor do `secrets`. Where `any` key opens it, the
         listener must be out of everybody else's reach.
         """
-        options = self.options.with_model(name_at(model, self.named))
-        with CallLog(folder, [*known_secrets(os.environ), *secrets, *secrets_for(self.upstream)]) as log:
-            session = Session(for_trial(self.upstream), log, options, self.prices, Limits(spool=folder), keys)
+        with self.session(folder, model, secrets, keys) as session:
             async with serve(session, listener) as port:
                 yield OpenAccess(session, agent_variables(f"http://127.0.0.1:{port}", session.key))
+
+    @contextmanager
+    def session(
+        self, folder: Path, model: str | None, secrets: Sequence[str] = (), keys: Keys = "own"
+    ) -> Iterator[Session]:
+        """A session that nobody is served by yet."""
+        options = self.options.with_model(name_at(model, self.named))
+        with CallLog(folder, [*known_secrets(os.environ), *secrets, *secrets_for(self.upstream)]) as log:
+            yield Session(for_trial(self.upstream), log, options, self.prices, Limits(spool=folder), keys)
 
 
 @dataclass(frozen=True, slots=True)

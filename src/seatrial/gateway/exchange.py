@@ -154,10 +154,11 @@ def _outgoing(session: Session, request: ModelRequest, notes: CallNotes) -> Mode
     payload, options = request.payload, session.options
     assert request.dialect is not None and payload is not None  # noqa: S101, PT018 - as above
     dialect = DIALECTS[request.dialect]
-    if options.model is not None:
+    model = session.model_for(payload.get("model"))
+    if model is not None:
         payload = _with_one_model(session, payload, notes)
-    if options.model is not None or options.sampling:
-        payload = dialect.with_overrides(payload, options.model, options.sampling)
+    if model is not None or options.sampling:
+        payload = dialect.with_overrides(payload, model, options.sampling)
         notes.asked(payload)
     spoken = session.upstream.dialects
     if dialect.name not in spoken and spoken:

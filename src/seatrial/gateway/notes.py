@@ -158,11 +158,12 @@ class CallNotes:
         options, payload = self._session.options, orjson.loads(spooled.load())
         if (found := model_path(self._request.path)) is not None:
             payload = with_path(payload, found[1])
-        if options.model is None and not options.sampling:
+        model = self._session.model_for(payload.get("model"))
+        if model is None and not options.sampling:
             return cast(dict[str, Any], payload)
-        if options.model is not None:
+        if model is not None:
             payload, _ = with_one_model(payload)
-        return DIALECTS[dialect].with_overrides(payload, options.model, options.sampling)
+        return DIALECTS[dialect].with_overrides(payload, model, options.sampling)
 
     def _add_what_it_says(self, spoken: Dialect, response: dict[str, Any]) -> None:
         call = self._call

@@ -20,7 +20,7 @@ from aiohttp import web
 
 from seatrial.concurrency import finish
 from seatrial.descriptors import share, taking_part
-from seatrial.errors import ProviderError
+from seatrial.errors import ListenerError, ProviderError
 from seatrial.gateway.api import Bodies, BodyTooLargeError, Held, ModelRequest, Spooled, SpoolError
 from seatrial.gateway.dialects import DIALECTS, PROVIDERS
 from seatrial.gateway.dialects.base import ModelPaths, with_path
@@ -181,6 +181,7 @@ class Connections(web.Server):
         self._party.close()
         for timer in filter(None, (self._timer, self._sweeper)):
             timer.cancel()
+        self._timer = None  # connections that close from now on make room for no others
         self._loop.remove_reader(self._listener)
         self._listener.close()
         for task in self._joining:
@@ -230,16 +231,14 @@ class Connections(web.Server):
             self._starved_since = None
             self._session.waits.came_late(_waited_sec(connection))
             connection.setblocking(False)
-            task = self._loop.create_task(self._join(connection))
+            task = self._loop.create_task(self._loop.connect_accepted_socket(self, connection))
             self._joining.add(task)
-            task.add_done_callback(self._joining.discard)
+            task.add_done_callback(partial(self._joined, connection))
 
-    async def _join(self, connection: socket.socket) -> None:
-        try:
-            await self._loop.connect_accepted_socket(self, connection)
-        except BaseException:
+    def _joined(self, connection: socket.socket, task: asyncio.Task[Any]) -> None:
+        self._joining.discard(task)
+        if task.cancelled() or task.exception() is not None:  # also before it came to do anything
             connection.close()
-            raise
 
     def _make_room(self) -> None:
         """Wait for a connection to close: the one that is idle for longest, if there is one, is told to."""
@@ -256,7 +255,7 @@ class Connections(web.Server):
         self._starved_at = now
         if now - self._starved_since >= self._limits.starved_sec and len(self._open) <= _MODEST:
             reason = f"the gateway cannot accept connections: {error.strerror}; raise the limit (ulimit -n)"
-            self._session.fail(ProviderError(reason))
+            self._session.fail(ListenerError(reason))
         self._pause()
 
     def _sweep(self) -> None:

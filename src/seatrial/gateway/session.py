@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 
 import orjson
 
-from seatrial.errors import ModelSilentError, ProviderError
+from seatrial.errors import ListenerError, ModelSilentError, ProviderError
 from seatrial.gateway.api import Answering, Bodies, CompletesAbandonedCalls, ModelRequest, ReportsFailures, Upstream
 from seatrial.gateway.base import CallTally, EndedCall, Limits, ToldReason
 from seatrial.gateway.budget import Amount, Budget, abandoned, estimate_of
@@ -30,6 +30,8 @@ _RECENT = 16
 _MOST_OMISSIONS = 100
 _LONGEST_NAME = 200
 _MOST_UNANSWERED = 500
+_MOST_MODELS = 20
+_NO_ACCESS = (401, 402, 403, 404)
 _numbers = itertools.count(1)
 
 Keys = Literal["own", "any"]
@@ -45,6 +47,9 @@ class SessionOptions:
     max_tokens: int | None = None
     max_cost_usd: float | None = None
     translation: Translation = "lenient"
+    caller: Literal["agent", "verifier"] = "agent"
+    models: Mapping[str, str] = field(default_factory=dict)
+    """Without a `model`: the ones to ask instead of those that are asked for."""
 
     def with_model(self, model: str | None) -> "SessionOptions":
         return replace(self, model=model)
@@ -92,6 +97,12 @@ class Session:
         self._turns = 0
         self._calls = self._answered = self._good = self._locked_out = self._refused = 0
         self._last_refusal: str | None = None
+        self.asked: dict[str, str] = {}
+        """The first models that were asked, by the names that were asked for."""
+        self.over_budget: str | None = None
+        """The limit that a call ran into."""
+        self.turned_away: str | None = None
+        """What the provider said where it would not let a call have its model, whatever that asked."""
         self._input_tokens = self._cached_tokens = self._cache_write_tokens = self._output_tokens = 0
         self._cost = 0.0
         self._priced = True
@@ -101,6 +112,24 @@ class Session:
 
     def opens(self, credential: str) -> bool:
         return self._takes_any_key or secrets.compare_digest(credential.encode(errors="replace"), self._key)
+
+    def model_for(self, asked: Any) -> str | None:
+        """The model to ask instead of the one that is asked for; None to ask that."""
+        options = self.options
+        other = options.model or (options.models.get(asked) if isinstance(asked, str) else None)
+        if isinstance(asked, str) and (asked in self.asked or len(self.asked) < _MOST_MODELS):
+            self.asked[asked] = (other or asked)[:_LONGEST_NAME]
+        return other
+
+    @property
+    def locked(self) -> int:
+        """How many requests came without the key."""
+        return self._locked_out
+
+    @property
+    def answered(self) -> int:
+        """How many calls had a good answer."""
+        return self._good
 
     def refusal(self) -> str | None:
         """Why the call that has just begun may not be made, or None."""
@@ -115,7 +144,9 @@ class Session:
         if most is None or self.price_of(name) is not None:
             return None
         asked = f"the cost of {name!r:.100} is not known" if name else "the request names no model"
-        return f"{asked}, and this run may cost {most:g} USD at most; the model's price must be in the file of --prices"
+        told = f"{asked}, and this run may cost {most:g} USD at most; the model's price must be in the file of --prices"
+        self.over_budget = self.over_budget or told
+        return told
 
     def passes_on(self, request: ModelRequest, wait: PendingCall) -> None:
         # What is large is not kept for that, nor does its file outlive it.
@@ -207,8 +238,12 @@ class Session:
             self._answered += 1
             self._good += call["status"] < 300 and _had_its_answer(call)
             self._latest = self._latest if "error" in call else None
+            if call["status"] in _NO_ACCESS and "error" in call:
+                self.turned_away = f"{call['status']}: {call['error']['message']}"
         elif "error" in call and call["error"]["kind"] == "agent":
             self._note_refusal(call["error"]["message"])
+        elif "error" in call and call["error"]["kind"] == "budget":
+            self.over_budget = call["error"]["message"]
 
     def locked_out(self, reason: str) -> None:
         """Count a request without the key, which is not written down: on a shared network it may be anybody's."""
@@ -239,7 +274,8 @@ class Session:
         for _ in range(2):  # connections that wait already are found, and accepted
             await asyncio.sleep(0)
         if self.failure is None and (late := self.waits.late_sec()) is not None:
-            raise ProviderError(f"the gateway accepted a connection of the agent's only after {late:.1f} s")
+            caller = self.options.caller
+            raise ListenerError(f"the gateway accepted a connection of the {caller}'s only after {late:.1f} s")
         if self.failure is None and (not timed_out or self.trouble() is not None):
             await self._clear_up(timed_out=timed_out)
         failure = self.failure or self.silence(timed_out=timed_out)
@@ -273,7 +309,8 @@ class Session:
         silent = self.waits.owed_sec(timed_out=timed_out)
         if silent is None:
             return None
-        when = "the agent's time was over" if timed_out else "the agent gave up"
+        caller = self.options.caller
+        when = f"the {caller}'s time was over" if timed_out else f"the {caller} gave up"
         before = f"{self._good} of its {self._calls} calls had been answered"
         why = f"; {trouble}" if (trouble := self.waits.trouble or self.trouble()) else ""
         return ModelSilentError(f"the model had been silent for {silent:.1f} s when {when} ({before}){why}")

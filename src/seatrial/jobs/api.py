@@ -19,7 +19,7 @@ from seatrial.concurrency import complete
 from seatrial.errors import UsageError
 from seatrial.jobs.checks import check_images, check_variables, locked_agent
 from seatrial.jobs.engine import JobOutcome, make_engine
-from seatrial.jobs.machinery import check_model, open_machinery, with_upstream
+from seatrial.jobs.machinery import check_model, check_verifier_model, open_machinery, with_upstream
 from seatrial.jobs.prepare import PreparedJob, prepare_job
 from seatrial.jobs.resume import prepare_resume
 from seatrial.model.arguments import as_path, instance_of
@@ -142,6 +142,7 @@ def run_trial(
     check_images([task], options)
     model = with_upstream(model, [chosen])
     check_model(model, [chosen])
+    check_verifier_model(options)
     check_variables({task.id: task.config}, [chosen], options, model.upstream)
     spec = TrialSpec(
         trial_id=trial_id(task.id, chosen.title, 1),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, get_args
 from seatrial.agents.api import Agent, make_agent, with_own_setup
 from seatrial.agents.command_line import check_command
 from seatrial.agents.files import have_changed, lock_files
-from seatrial.errors import BuildError, HostUnsupportedError, JobError
+from seatrial.errors import BuildError, HostUnsupportedError, JobError, RubricError
 from seatrial.images.building.plan import images_named_in
 from seatrial.images.choice import why_refused
 from seatrial.model.job import AgentOptions, JobSpec, LeftOut, TrialOptions
@@ -25,7 +25,18 @@ from seatrial.model.loaded_task import Task
 from seatrial.model.task import TaskConfig
 from seatrial.sandbox.api import Capabilities, Limit, NetworkMode
 from seatrial.tasks.outline import TaskOutline
-from seatrial.tasks.variables import allowed_variables, declared_tables, denied_defaults, keys_of, missing_in, why_never
+from seatrial.tasks.variables import (
+    allowed_variables,
+    declared_tables,
+    denied_defaults,
+    is_provider_key,
+    keys_of,
+    missing_in,
+    templates_in,
+    verifier_tables,
+    why_never,
+    without_judges,
+)
 from seatrial.trial.place import AS_DECLARED, image_policy, limits_asked, network_mode
 
 if TYPE_CHECKING:
@@ -178,18 +189,98 @@ def check_variables(
     may_have = allowed_variables(rules.allowed, host)
     made = [(each, make_agent(each)) for each in agents]
     without = {(entry.task, entry.agent) for entry in left_out}
-    unset, refused, denied = _Names(), _Names(), _Names()
+    unset, refused, denied, judged, idle = _Names(), _Names(), _Names(), _Names(), _Names()
     for task_id, config in configs.items():
         working = [(each, agent) for each, agent in made if (task_id, each.title) not in without]
         own = [_of_user(each, agent, config) for each, agent in working]
         of_task = [*declared_tables(config), *(solution_variables(each, agent, config) for each, agent in working)]
+        of_task += map(without_judges, verifier_tables(config))
         unset.add(task_id, chain.from_iterable(missing_in(table, host) for table in own))
         refused.add(task_id, chain.from_iterable(missing_in(table, may_have) for table in of_task))
         denied.add(task_id, denied_defaults(of_task, rules.allowed, host))
-    lines = unset.lines(lambda _: "it is not set; export it") + refused.lines(rules.way_out)
+        if options.verifier_upstream is None:
+            judged.add(task_id, _judges_refused(config, may_have))
+            idle.add(task_id, _judges_idle(config, may_have))
+    lines = unset.lines(lambda _: "it is not set; export it") + refused.lines(rules.way_out) + judged.lines(_ask_where)
     if lines:
         raise JobError("\n".join(["these variables are needed and cannot be had:", *(f"  {line}" for line in lines)]))
-    return denied.lines(lambda name: f"it is set here, tasks use their own default: {rules.way_out(name)}")
+    told = denied.lines(lambda name: f"it is set here, tasks use their own default: {rules.way_out(name)}")
+    return told + idle.lines(lambda _: f"verifiers that would ask a model have no key for it; {VERIFIER_UPSTREAM}")
+
+
+VERIFIER_UPSTREAM = "--verifier-upstream UPSTREAM gives verifiers a way to their models, with a key of its own"
+
+
+def _ask_where(name: str) -> str:
+    why = "it is not set or not allowed"
+    if is_provider_key(name):
+        why = "the verifier asks a model, and no task gets the key of a provider"
+    return f"{why}; {VERIFIER_UPSTREAM}"
+
+
+def _judges(config: TaskConfig) -> Iterator[dict[str, str]]:
+    """What the verifiers of a task take from a session, where they have one."""
+    for table in verifier_tables(config):
+        rest = without_judges(table)
+        yield {name: value for name, value in table.items() if name not in rest}
+
+
+def _judges_refused(config: TaskConfig, may_have: Mapping[str, str]) -> Iterator[str]:
+    return chain.from_iterable(missing_in(table, may_have) for table in _judges(config))
+
+
+def _judges_idle(config: TaskConfig, may_have: Mapping[str, str]) -> Iterator[str]:
+    """The keys that verifiers go without, and have an empty default for."""
+    for table in _judges(config):
+        for name, default in templates_in(table):
+            if default == "" and name not in may_have and is_provider_key(name):
+                yield name
+
+
+def keys_of_verifiers(config: TaskConfig, upstream: str | None) -> list[str]:
+    """Why a task cannot run without a verifier upstream: a line for each key of a model that its verifiers need."""
+    if upstream is not None:
+        return []
+    names = dict.fromkeys(chain.from_iterable(missing_in(table, {}) for table in _judges(config)))
+    return [f"${{{name}}}: {_ask_where(name)}" for name in names if is_provider_key(name)]
+
+
+def rubric_faults(task: TaskOutline, spec: JobSpec) -> list[str]:
+    """Why the judge of a task that is graded by a rubric alone cannot be asked in a job."""
+    phases = [step.spec.verifier for step in task.steps] or [task.config.verifier]
+    layouts = [step.layout for step in task.steps] or [task.layout]
+    found: list[str] = []
+    for layout, phase in zip(layouts, phases, strict=True):
+        has_image = layout.verifier_dockerfile or (phase.environment and phase.environment.docker_image)
+        if layout.rubric and not layout.test_script and not has_image:
+            found += _faults_of(task.root / layout.rubric, layout.rubric, spec)
+    return list(dict.fromkeys(found))
+
+
+def _faults_of(path: Path, name: str, spec: JobSpec) -> Iterator[str]:
+    if spec.trial.verifier_upstream is None:
+        yield f"a judge that answers {name}; {VERIFIER_UPSTREAM}"
+        return
+    from seatrial.jobs.judge_model import is_same_model  # noqa: PLC0415 - much, which most tasks do without
+    from seatrial.judge.rubric import load_rubric  # noqa: PLC0415
+    from seatrial.trial.rubric_verifier import USUAL_JUDGE, judges_of  # noqa: PLC0415
+
+    try:
+        judges = judges_of(load_rubric(path))
+    except RubricError as error:
+        yield str(error)
+        return
+    known = spec.trial.verifier_models
+    for judge in judges:
+        model = known.get(judge, judge)
+        graded = [each.title for each in spec.agents if each.model and is_same_model(model, each.model)]
+        if judge == USUAL_JUDGE and judge not in known:
+            yield f"a judge that {name} does not name; --verifier-model {USUAL_JUDGE}=MODEL says which"
+        elif graded and known.get(judge) != judge:
+            yield (
+                f"the judge {model}, which is the model of the agent {graded[0]!r}, and models prefer their own work; "
+                f"--verifier-model {judge}=OTHER names another, {judge}={judge} lets it judge"
+            )
 
 
 def keys_asked(

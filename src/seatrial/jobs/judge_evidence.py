@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from seatrial.errors import RubricError, SeatrialError, StoreError
+from seatrial.errors import SeatrialError, StoreError
 from seatrial.gateway.calls import CALLS_FILE, parse_calls
 from seatrial.jobs.end_states import LeftFile, find_in_end_state, has_end_state
 from seatrial.judge.evidence import READ_BYTES, Evidence, Piece, absent, matches, text_piece
@@ -27,14 +27,13 @@ from seatrial.trajectories.atif import MOST_BYTES
 from seatrial.trajectories.reading import read_messages
 from seatrial.trajectories.threads import Thread, find_threads
 from seatrial.trial.rounds import Round, rounds_of
+from seatrial.trial.rubric_verifier import change_lines
 from seatrial.untrusted.files import read_below, read_bounded
 
 _MOST_FILES = 100
 _MOST_CHANGES_BYTES = 2**24
-_NAMED_CHANGES = 500
 _CONVERSATION_BYTES = 2**20
 _CHANGED = " (the task's files have changed since the trial ran)"
-_TESTS = "/tests/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,29 +60,6 @@ def judged_task(locked: LockedTask, *, is_own: bool) -> JudgedTask:
         except SeatrialError as error:
             trouble = str(error)
     return JudgedTask(None, trouble or f"The task at {locked.root} cannot be read.")
-
-
-def read_references(rubric: Rubric, folder: Path) -> tuple[Piece, ...]:
-    """The references of a rubric, which are below its folder. Raises RubricError for one that is not there."""
-    found: list[Piece] = []
-    for pattern in rubric.references:
-        name = pattern.removeprefix(_TESTS)
-        try:
-            paths = sorted(folder.glob(name)) if any(sign in name for sign in "*?[") else [folder / name]
-            pieces = [
-                Piece("reference", str(path.relative_to(folder)), read_bounded(path, folder, READ_BYTES))
-                for path in paths
-            ]
-        except (StoreError, ValueError, NotImplementedError) as error:
-            raise RubricError("missing_reference", f"{folder}: the reference {pattern!r}: {error}") from None
-        if not pieces:
-            raise RubricError("missing_reference", f"{folder}: no file fits the reference {pattern!r}")
-        found += pieces
-    return tuple(found)
-
-
-def _reference(path: Path, folder: Path) -> Piece:
-    return Piece("reference", str(path.relative_to(folder)), read_bounded(path, folder, READ_BYTES))
 
 
 def gather(
@@ -236,12 +212,7 @@ def _changes(folder: Path) -> Iterator[Piece]:
     if found is None:
         yield absent("changes", CHANGES, "it is not known what the agent changed")
         return
-    lines = [
-        f"{kind} {path}" for kind in ("added", "modified", "removed") for path in getattr(found, kind)[:_NAMED_CHANGES]
-    ]
-    total = len(found.added) + len(found.modified) + len(found.removed)
-    more = [f"… and {total - len(lines):,} more"] if total > len(lines) else []
-    yield text_piece("changes", CHANGES, "\n".join([*lines, *more]) or "nothing")
+    yield text_piece("changes", CHANGES, "\n".join(change_lines(found)) or "nothing")
 
 
 def _verifier(record: TrialRecord) -> Iterator[Piece]:

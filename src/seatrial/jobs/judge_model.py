@@ -8,32 +8,21 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
 
-import orjson
-
-from seatrial.errors import InvalidModelResponseError, JobError, ProviderError, UsageError
+from seatrial.errors import InvalidModelResponseError, JobError, UsageError
 from seatrial.gateway.api import ModelRequest, Upstream, for_trial
 from seatrial.gateway.budget import Budget, abandoned, estimate_of, most_of
-from seatrial.gateway.dialects import DIALECTS, call_body, call_path, usage_of
-from seatrial.gateway.neutral.types import Answer, Untranslatable
 from seatrial.gateway.prices import PriceTable, find_price, price
-from seatrial.gateway.translate import read_answer, translate
-from seatrial.gateway.upstreams.failures import error_message
 from seatrial.gateway.upstreams.open import open_upstream
 from seatrial.judge.assess import Judge, JudgeReply
 from seatrial.judge.questions import JudgeCall
-from seatrial.messages import Message, Refusal
 from seatrial.model.assessment import JudgeRef
-from seatrial.model.base import name_at, plain_name, provider_of
-from seatrial.model.trace import DialectName, TokenUsage
-from seatrial.untrusted.json import parse_object
+from seatrial.model.base import name_at, plain_name, provider_of, without_cache
+from seatrial.trial.judge_calls import REFUSING_A_SCHEMA, reply_of, request_for, usage_in
 
 _MOST_ANSWER_BYTES = 16 * 2**20
-_REFUSING_A_SCHEMA = (400, 404, 422)
 _VERSION = re.compile(r"[-@](\d{4}-\d{2}-\d{2}|\d{6,8}|latest)$")
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]*@")
-_FORMAT_NAME = "answers"
 
 
 class BudgetSpentError(JobError):
@@ -65,17 +54,19 @@ class JudgeModel:
     async def _ask(self, call: JudgeCall, upstream: Upstream, trial: int) -> JudgeReply:
         if self._takes_schema:
             status, body, request = await self._exchange(call, upstream, trial, with_schema=True)
-            if status not in _REFUSING_A_SCHEMA:
-                return self._reply(status, body, request)
+            if status not in REFUSING_A_SCHEMA:
+                return reply_of(request, status, body, self.ref.model, self._prices)
             plain = await self._exchange(call, upstream, trial, with_schema=False)
             self._takes_schema = plain[0] >= 300
-            return self._reply(*plain)
-        return self._reply(*await self._exchange(call, upstream, trial, with_schema=False))
+        else:
+            plain = await self._exchange(call, upstream, trial, with_schema=False)
+        status, body, request = plain
+        return reply_of(request, status, body, self.ref.model, self._prices)
 
     async def _exchange(
         self, call: JudgeCall, upstream: Upstream, trial: int, *, with_schema: bool
     ) -> tuple[int, bytes, ModelRequest]:
-        request = self._request(call, upstream, trial, with_schema=with_schema)
+        request = request_for(call, self.ref.model, upstream.dialects, trial, with_schema=with_schema)
         if (reason := self._budget.refusal()) is not None:
             raise BudgetSpentError(reason)
         most = most_of(request, self._price)
@@ -89,7 +80,7 @@ class JudgeModel:
                     body += chunk
                     if len(body) > _MOST_ANSWER_BYTES:
                         raise InvalidModelResponseError(f"the answer is larger than {_MOST_ANSWER_BYTES:,} bytes")
-            usage = _usage(request, bytes(body))
+            usage = usage_in(request, bytes(body))
             if usage is None and reply.status < 300:
                 self._budget.spend(estimate_of(request, len(body), self._price))
             elif usage is not None:
@@ -101,66 +92,6 @@ class JudgeModel:
             raise
         finally:
             self._budget.let_go(most)
-
-    def _request(self, call: JudgeCall, upstream: Upstream, trial: int, *, with_schema: bool) -> ModelRequest:
-        dialects = upstream.dialects
-        spoken: DialectName = "openai_chat" if "openai_chat" in dialects or not dialects else min(dialects)
-        payload: dict[str, Any] = {
-            "model": self.ref.model,
-            "messages": [
-                {"role": "system", "content": call.system},
-                *({"role": turn.role, "content": turn.text} for turn in call.turns),
-            ],
-            "max_completion_tokens": call.max_tokens,
-        }
-        if call.temperature is not None:
-            payload["temperature"] = call.temperature
-        if with_schema:
-            shape = {"name": _FORMAT_NAME, "strict": True, "schema": dict(call.schema)}
-            payload["response_format"] = {"type": "json_schema", "json_schema": shape}
-        try:
-            if spoken != "openai_chat":
-                payload = translate(payload, "openai_chat", spoken, "lenient").payload
-            path, body = call_path(spoken, payload), call_body(spoken, payload)
-        except (Untranslatable, ValueError) as error:
-            raise UsageError(f"the judge {self.ref.model} cannot be asked in its dialect: {error}") from error
-        return ModelRequest(path, dialect=spoken, payload=payload, body=body, trial=trial)
-
-    def _reply(self, status: int, body: bytes, request: ModelRequest) -> JudgeReply:
-        """What the model wrote. Raises ModelError for what is no answer."""
-        if status >= 300:
-            error = ProviderError(f"the provider answered {status}: {error_message(body)}", status)
-            error.retryable = False
-            raise error
-        answer = _answer(request, body)
-        text = "".join(item.text for item in answer.items if isinstance(item, Message))
-        refused = answer.stop == "content_filter" or (
-            not text and any(isinstance(item, Refusal) for item in answer.items)
-        )
-        usage = _usage(request, body) or TokenUsage()
-        return JudgeReply(
-            text=text,
-            input_tokens=usage.input_tokens,
-            output_tokens=usage.output_tokens,
-            cost_usd=price(self.ref.model, usage, self._prices),
-            stopped="refused" if refused else "cut" if answer.stop == "length" else None,
-        )
-
-
-def _usage(request: ModelRequest, body: bytes) -> TokenUsage | None:
-    response = parse_object(body)
-    return None if response is None or request.dialect is None else usage_of(request.dialect, response)
-
-
-def _answer(request: ModelRequest, body: bytes) -> Answer:
-    assert request.dialect is not None  # noqa: S101 - it is a call
-    dialect, response = DIALECTS[request.dialect], parse_object(body)
-    if response is None or not dialect.holds_answer(response):
-        raise InvalidModelResponseError(f"the provider's answer has no answer of a model in it: {body[:200]!a}")
-    try:
-        return read_answer(response, dialect)
-    except (Untranslatable, orjson.JSONEncodeError) as error:
-        raise InvalidModelResponseError(f"the provider's answer cannot be read: {error}") from error
 
 
 @asynccontextmanager
@@ -198,9 +129,7 @@ def judge_refs(models: Sequence[str], upstream: str | None) -> list[JudgeRef]:
 
 def as_stored(ref: JudgeRef) -> JudgeRef:
     """A judge as assessments have it: without a cache, which changes no answer, and without a password in a URL."""
-    upstream = ref.upstream or ""
-    while upstream.startswith("cache:"):
-        upstream = upstream.partition(",")[2]
+    upstream = without_cache(ref.upstream) or ""
     return JudgeRef(model=ref.model, upstream=_CREDENTIALS.sub("", upstream) or None)
 
 

@@ -12,15 +12,17 @@ from seatrial import __version__
 from seatrial.concurrency import run_all
 from seatrial.errors import ModelError, OverlongPromptError, RubricError, SeatrialError, UsageError
 from seatrial.gateway.prices import load_prices
-from seatrial.jobs.judge_evidence import JudgedTask, gather, judged_task, read_references
+from seatrial.jobs.judge_evidence import JudgedTask, gather, judged_task
 from seatrial.jobs.judge_model import BudgetSpentError, JudgeModel, graded_by_themselves, judge_refs, open_judges
 from seatrial.judge.assess import Subject, assess
 from seatrial.judge.evidence import Piece
-from seatrial.judge.rubric import RUBRIC_FILE, Rubric, load_rubric
+from seatrial.judge.rubric import Rubric, load_rubric
 from seatrial.model.assessment import Assessment, JudgeRef
 from seatrial.store.index import TrialEntry
 from seatrial.store.job_store import JobStore
 from seatrial.store.journal import assessment_journal
+from seatrial.tasks.layout import RUBRIC_FILE
+from seatrial.trial.rubric_verifier import read_references
 
 USUAL_CONCURRENT = 8
 _MOST_FAILURES = 10

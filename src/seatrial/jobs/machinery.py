@@ -8,6 +8,7 @@ is checked here before anything starts.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from seatrial.gateway.prices import find_price, load_prices
 from seatrial.images.choice import ImagePolicy, ImageRequest, Setup
 from seatrial.images.resolver import ImageResolver, ImageSource, open_resolver
 from seatrial.jobs.admission import LimitedStarts, cores
-from seatrial.model.base import provider_of
+from seatrial.model.base import name_at, provider_of
 from seatrial.model.events import Notice, Observer, unobserved
 from seatrial.model.job import WITHOUT_MODEL, AgentOptions, JobSpec, ModelOptions, TrialOptions
 from seatrial.sandbox.api import Image, SandboxBackend
@@ -50,8 +51,9 @@ async def open_machinery(
         way_out = WayOut(options.ca_file, options.proxy)
         images = await stack.enter_async_context(open_images(opened, observe, way_out))
         access = await stack.enter_async_context(model_access(model, options.ca_file))
+        asked = await stack.enter_async_context(verifier_access(options, model.prices))
         limited = LimitedStarts(opened, starting or 2 * cores()) if isinstance(backend, str) else opened
-        yield Machinery(limited, images, access)
+        yield Machinery(limited, images, access, asked)
 
 
 # Images: where the backend gets them from.
@@ -129,6 +131,23 @@ async def model_access(options: ModelOptions, ca_file: str | None = None) -> Asy
         yield ModelAccess(upstream, limits, prices, options.upstream)
 
 
+@asynccontextmanager
+async def verifier_access(options: TrialOptions, prices: str | None = None) -> AsyncIterator["ModelAccess | None"]:
+    """What verifiers need to reach the models that they ask, for the length of a block; None when there are none."""
+    model = ModelOptions(
+        upstream=options.verifier_upstream,
+        max_tokens=options.verifier_max_tokens,
+        max_cost_usd=options.verifier_max_cost_usd,
+        prices=prices,
+    )
+    async with model_access(model, options.ca_file) as access:
+        if access is None:
+            yield None
+            return
+        names = {asked: name_at(other, access.named) or other for asked, other in options.verifier_models.items()}
+        yield replace(access, options=replace(access.options, caller="verifier", models=names))
+
+
 def with_upstream(options: ModelOptions, agents: Sequence[AgentOptions]) -> ModelOptions:
     """The options with the upstream that the names of models say, where agents need one and none is named.
 
@@ -164,6 +183,22 @@ def check_model(options: ModelOptions, agents: Sequence[AgentOptions]) -> None:
                 f"the cost of {model} is not known, so it cannot be limited; give its price in a file with --prices, "
                 "or limit --max-tokens instead"
             )
+
+
+def check_verifier_model(options: TrialOptions) -> None:
+    """Raise UsageError for what cannot be used of what is said about the models of verifiers."""
+    if options.verifier_upstream is not None:
+        from seatrial.gateway.upstreams.open import make_upstream  # noqa: PLC0415 - as above
+
+        make_upstream(options.verifier_upstream)
+        return
+    given = {
+        "--verifier-model": options.verifier_models,
+        "--verifier-max-cost": options.verifier_max_cost_usd,
+        "--verifier-max-tokens": options.verifier_max_tokens,
+    }
+    if idle := [name for name, value in given.items() if value]:
+        raise JobError(f"{' and '.join(idle)}: no verifier can ask a model without --verifier-upstream")
 
 
 def model_notices(spec: JobSpec) -> list[str]:

@@ -16,7 +16,7 @@ from seatrial.backends.named import check_backend
 from seatrial.errors import JobError
 from seatrial.jobs.checks import agent_notices, check_images, check_variables, with_locked_agents
 from seatrial.jobs.engine import check_engine
-from seatrial.jobs.machinery import check_model, model_notices, with_upstream
+from seatrial.jobs.machinery import check_model, check_verifier_model, model_notices, with_upstream
 from seatrial.jobs.plan import TrialPlan, plan_rest
 from seatrial.jobs.select import choose_tasks, left_out_notices, nothing_to_run, select_tasks
 from seatrial.model.job import (
@@ -148,6 +148,7 @@ def check_spec(spec: JobSpec) -> None:
     if spec.trial.ca_file:
         client_trust(spec.trial.ca_file)
     check_model(spec.model, spec.agents)
+    check_verifier_model(spec.trial)
     make_agents(spec.agents)
 
 

@@ -22,6 +22,7 @@ from seatrial.jobs.machinery import open_machinery
 from seatrial.jobs.places import LocalPlaces
 from seatrial.jobs.regrade_plan import PreparedRegrade
 from seatrial.model.events import unobserved
+from seatrial.model.job import ModelOptions
 from seatrial.model.record import TrialRecord
 from seatrial.sandbox.host.watch import host_watch
 from seatrial.sandbox.runs import sweep_scratch
@@ -74,7 +75,8 @@ async def run_regrade(job: PreparedRegrade, observe: Observer = unobserved) -> R
 async def _carry_out(job: PreparedRegrade, tell: Observer) -> RegradeOutcome:
     store, options = job.store, job.store.file.spec.run
     go_on = f"`{shlex.join(('seatrial', 'regrade', str(store.path)))}`"
-    opened = open_machinery(job.options.backend, job.options, observe=tell)
+    prices = ModelOptions(prices=store.file.spec.model.prices)
+    opened = open_machinery(job.options.backend, job.options, prices, observe=tell)
     async with opened as machinery:
         slots = affordable(job.asked.concurrent or options.concurrent or usual_slots(), tell)
         with host_watch().guarding(store.path), Writer() as writer:

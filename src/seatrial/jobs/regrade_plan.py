@@ -14,6 +14,7 @@ from pathlib import Path
 from seatrial.backends.named import check_backend
 from seatrial.errors import DatasetNotFoundError, JobError, VerifierStageError
 from seatrial.jobs.checks import check_images, check_variables
+from seatrial.jobs.machinery import check_verifier_model
 from seatrial.jobs.plan import TrialPlan
 from seatrial.jobs.trust import require_own
 from seatrial.model.base import JsonObject
@@ -24,7 +25,7 @@ from seatrial.sandbox.trust import client_trust
 from seatrial.store.index import TrialEntry
 from seatrial.store.job_store import JobStore, OpenRegrade, new_regrade, read_open_regrade
 from seatrial.store.records import Census
-from seatrial.tasks.layout import digest_folder
+from seatrial.tasks.layout import RUBRIC_FILE, TEST_SCRIPT, digest_folder
 from seatrial.tasks.load import load_dataset, read_folder
 from seatrial.tasks.outline import TaskOutline
 from seatrial.trial.rounds import rounds_of, tests_below
@@ -138,6 +139,7 @@ def _check(store: JobStore, tasks: Mapping[str, RegradedTask], options: TrialOpt
     check_backend(options.backend)
     if options.ca_file:
         client_trust(options.ca_file)
+    check_verifier_model(options)
     every = [each.task for each in tasks.values()]
     check_images(every, options)
     return check_variables({task.id: task.config for task in every}, (), options, store.file.spec.model.upstream)
@@ -226,12 +228,12 @@ def _of_id(task_id: str, outlines: Iterable[TaskOutline]) -> TaskOutline | None:
 def _given(folder: Path, tasks: Mapping[str, Task]) -> dict[str, GivenTests]:
     if not folder.is_dir():
         raise JobError(f"--tests {folder}: there is no such folder")
-    if (folder / "test.sh").is_file():
+    if any((folder / name).is_file() for name in (TEST_SCRIPT, RUBRIC_FILE)):
         return _for_one_task(folder.absolute(), tasks)
     try:
         outlines = load_dataset(folder).outlines
     except DatasetNotFoundError:
-        raise JobError(f"--tests {folder}: holds neither a test.sh nor tasks with tests") from None
+        raise JobError(f"--tests {folder}: holds neither a test.sh, nor a rubric.toml, nor tasks with tests") from None
     found = {task_id: _of_id(task_id, outlines) for task_id in tasks}
     given: dict[str, GivenTests] = {
         task_id: {

@@ -16,16 +16,17 @@ from pathlib import Path
 
 from seatrial.agents.api import Agent, make_agent, why_declined
 from seatrial.errors import JobError
-from seatrial.jobs.checks import keys_asked, solution_variables
+from seatrial.jobs.checks import keys_asked, keys_of_verifiers, rubric_faults, solution_variables
 from seatrial.jobs.plan import count_left_out
 from seatrial.model.job import AgentOptions, JobFile, JobSpec, LeftOut
 from seatrial.model.loaded_task import BrokenTask, Problem
+from seatrial.model.task import TaskConfig
 from seatrial.tasks.layout import TaskFiles
 from seatrial.tasks.lint import errors_of
 from seatrial.tasks.load import Dataset, load_dataset
 from seatrial.tasks.needs import REASONS, Need, needs_of
 from seatrial.tasks.outline import TaskOutline
-from seatrial.tasks.variables import declared_tables
+from seatrial.tasks.variables import declared_tables, verifier_tables, without_judges
 from seatrial.trial.place import unmet_needs
 
 # Finding tasks.
@@ -189,24 +190,31 @@ def left_out_notices(left_out: Sequence[LeftOut]) -> list[str]:
 
 def _refused_tasks(tasks: Iterable[TaskOutline], spec: JobSpec, files: Mapping[Path, TaskFiles]) -> dict[str, LeftOut]:
     """By their ids the tasks that ask for what they cannot get in a job like this."""
-    found = (
-        (
-            task.id,
-            unmet_needs(needs_of(task, files.get(task.root)), spec.trial),
-            keys_asked(declared_tables(task.config), spec.model.upstream),
-        )
-        for task in tasks
-    )
-    return {task_id: _refused(task_id, unmet, keys) for task_id, unmet, keys in found if unmet or keys}
+    refused = {}
+    for task in tasks:
+        unmet = unmet_needs(needs_of(task, files.get(task.root)), spec.trial)
+        keys = keys_asked(_tables(task.config), spec.model.upstream)
+        judges = keys_of_verifiers(task.config, spec.trial.verifier_upstream) or rubric_faults(task, spec)
+        if unmet or keys or judges:
+            refused[task.id] = _refused(task.id, unmet, keys, judges)
+    return refused
 
 
-def _refused(task_id: str, unmet: list[Need], keys: list[str]) -> LeftOut:
+def _tables(config: TaskConfig) -> Iterator[Mapping[str, str]]:
+    yield from declared_tables(config)
+    yield from map(without_judges, verifier_tables(config))
+
+
+def _refused(task_id: str, unmet: list[Need], keys: list[str], judges: list[str]) -> LeftOut:
     reasons, details = [REASONS[need.code] for need in unmet], []
     if unmet:
         details.append(f"{'; '.join(map(str, unmet))}: {'; '.join(dict.fromkeys(need.fix for need in unmet))}")
     if keys:
         reasons.append("no task gets the key of a model provider")
         details.append(f"{'; '.join(keys)}; with a default in task.toml it runs without")
+    if judges:
+        reasons.append("its verifier asks a model that this run does not have")
+        details.append("; ".join(judges))
     return LeftOut(kind="refused", task=task_id, reason="; ".join(dict.fromkeys(reasons)), detail="; ".join(details))
 
 

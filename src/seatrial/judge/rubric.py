@@ -28,9 +28,6 @@ Rollup = Literal["weighted_mean", "min"]
 Combine = Literal["majority", "median", "mean"]
 Mode = Literal["individual", "batched"]
 
-RUBRIC_FILE = "rubric.toml"
-"""The name of a task's own rubric, in its `tests/`."""
-
 IMPORTANCE: Mapping[str, float] = {"essential": 1.0, "important": 0.7, "optional": 0.3}
 ADDRESSES_EVALUATOR = "addresses_evaluator"
 _RESERVED = (ADDRESSES_EVALUATOR, TAGS_KEY, "confidence")

@@ -184,6 +184,13 @@ def name_at(model: str | None, upstream: str | None) -> str | None:
     return plain_name(model)
 
 
+def without_cache(upstream: str | None) -> str | None:
+    """An upstream without the cache before it, if it has one."""
+    while upstream is not None and upstream.startswith("cache:"):
+        upstream = upstream.partition(",")[2]
+    return upstream
+
+
 # Ids of trials, which are also the names of their folders.
 
 _MAX_TASK, _MAX_AGENT = 120, 40  # with the rest they stay below 200 bytes; a file name may have 255

@@ -232,6 +232,8 @@ class TrialOptions(OptionsModel):
     certificates that builds, set-ups, sandboxes and our own clients trust; with a `proxy` of `host`, the former three
     reach the network through the one this machine uses. `layout` says where verifiers are started and find a solution.
     A trial is tried again whose agent or verifier was kept from running by others for more than `max_busy` of its time.
+    The models that verifiers ask are at `verifier_upstream`, each under the name that it is asked for by, or another
+    by `verifier_models`; `verifier_max_cost_usd` and `verifier_max_tokens` are for one verification.
     """
 
     backend: Annotated[
@@ -366,6 +368,34 @@ class TrialOptions(OptionsModel):
             weight="meaning",
         ),
     ] = 1
+    verifier_upstream: Annotated[
+        str | None,
+        Option(
+            "--verifier-upstream UPSTREAM",
+            "Where calls of verifiers that ask a model go: openai, https://…, cache:DIR,openai, …",
+            VERIFICATION,
+            60,
+            weight="meaning",
+        ),
+    ] = None
+    verifier_models: Annotated[
+        dict[str, str],
+        Option(
+            "--verifier-model ASKED=OTHER",
+            "The model that is asked where verifiers name another one.",
+            VERIFICATION,
+            70,
+            kind="assignments",
+            weight="meaning",
+        ),
+    ] = Field(default_factory=dict)
+    verifier_max_cost_usd: Annotated[
+        Positive | None, Option("--verifier-max-cost USD", "Cost of one verification, at most.", VERIFICATION, 80)
+    ] = None
+    verifier_max_tokens: Annotated[
+        Count | None,
+        Option("--verifier-max-tokens N", "Tokens of one verification, in and out, at most.", VERIFICATION, 90),
+    ] = None
     solution: Annotated[Literal["withheld", "staged"], Option(weight="meaning")] = "withheld"
     layout: Annotated[Layout, Option(weight="meaning")] = "harbor"
     max_busy: Annotated[

@@ -36,6 +36,7 @@ class TaskLayout(StrictModel):
     verifier_dockerfile: str | None = None
     verifier_compose_file: str | None = None
     trajectory: str | None = None
+    rubric: str | None = None
     environment_files: bool = False
 
 

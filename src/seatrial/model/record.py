@@ -219,7 +219,7 @@ class ResourceUse(StrictModel):
 
 
 class ModelUsage(StrictModel):
-    """Calls, tokens and money of the agent's model. `input_tokens` includes those from a cache and those to it.
+    """Calls, tokens and money of a model. `input_tokens` includes those from a cache and those to it.
 
     `prices` names the tables of prices by which the cost was computed, and their dates. `omitted` names what the agent
     sent and the model's dialect had no place for; see ModelCall. `calls` is None where an imported trial does not say.
@@ -265,6 +265,8 @@ class VerifierRun(StrictModel):
     meanwhile although neither task nor tests speak of them; `reads` says whether anybody could see that, None in
     records of earlier versions.
 
+    `models` are those that it asked, by the names that it asked for: another one where the run mapped the name.
+
     Its time was `timeout_sec`. `cpu_sec` and `cpu_wait_sec` are as in AgentResult; by the latter its time was over
     later. When `retried_alone`, it had run out of time before for that reason, beside other verifiers. Its baseline
     took `baseline_sec`; with `baseline_timed_out`, that is silent because its time was over.
@@ -294,6 +296,7 @@ class VerifierRun(StrictModel):
     reads: Literal["watched", "partly", "unwatched"] | None = None
     agent_files_used: tuple[str, ...] = ()
     agent_files_used_count: NonNegativeInt = 0
+    models: dict[str, str] = Field(default_factory=dict)
     timeout_sec: NonNegative | None = None
     cpu_sec: NonNegative | None = None
     cpu_wait_sec: NonNegative | None = None
@@ -408,7 +411,8 @@ class TrialRecord(StrictModel):
     `attempt` counts the trials of one agent at one task, all of which count; `tries` how often this one had to be
     started because the machinery failed, of which only the last counts. `disputed_reward` is what the reward would be
     if verdicts on the agent's own system were believed, where they are higher. `warnings` say why its verdict may tell
-    little. `node` is the machine it ran on, where there were several.
+    little. `node` is the machine it ran on, where there were several. `verifier_usage` is what verifiers
+    used of their models, in all verifications together; `model_usage` is the agent's alone.
 
     A `revision` above 0 is the same trial judged again, as `regrade` says; `parent` names the revision before it. What
     the verifier did and found is new in it, and all else is the trial's.
@@ -432,6 +436,7 @@ class TrialRecord(StrictModel):
     resources: ResourceUse | None = None
     agent_result: AgentResult | None = None
     model_usage: ModelUsage | None = None
+    verifier_usage: ModelUsage | None = None
     verifier_run: VerifierRun | None = None
     provenance: Provenance | None = None
     artifacts: tuple[ArtifactRecord, ...] = ()

@@ -70,7 +70,10 @@ def attempts_table(agents: Mapping[str, Figures], least: int = 2) -> Table:
 
 
 def usage_table(agents: Mapping[str, Figures]) -> Table:
-    """A row for each agent that called a model, and when there are several one for all; none when none did."""
+    """A row for each agent that called a model, and when there are several one for all; none when none did.
+
+    What verifiers asked their models stands below, and is in no total.
+    """
     used = {
         name: (figures.usage, figures.solved)
         for name, figures in agents.items()
@@ -80,6 +83,9 @@ def usage_table(agents: Mapping[str, Figures]) -> Table:
     total = added_usage([usage for usage, _ in used.values()])
     if total and len(rows) > 1:
         rows.append(("(all)", *_used(total, sum(solved for _, solved in used.values()))))
+    for name, figures in agents.items():
+        if figures.verifier_usage and figures.verifier_usage.calls:
+            rows.append((harmless(f"{name} (verifiers)"), *_used(figures.verifier_usage, figures.solved)))
     return Table(("agent", "calls", "tokens in", "tokens out", "cost", "per trial", "per pass"), rows)
 
 

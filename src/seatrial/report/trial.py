@@ -158,6 +158,9 @@ def _verifier_facts(prefix: str, run: VerifierRun) -> Iterator[Fact]:
     if run.repeats:
         where = "a fresh sandbox each" if run.repeated_in == "fresh" else "the same sandbox"
         yield "repeats", f"{prefix}{tell_rewards(run.repeats)}, in {where}; the lowest counts"
+    if run.models:
+        asked = (name if name == other else f"{other} (asked for as {name})" for name, other in run.models.items())
+        yield "asked", prefix + ", ".join(asked)
     if run.baseline:
         yield "baseline", prefix + _BASELINES[run.baseline]
     if run.survivors:
@@ -216,6 +219,8 @@ def machine(record: TrialRecord) -> list[Fact]:
         facts.append(("model", model_usage(usage)))
         if usage.omitted:
             facts.append(("left out", f"{', '.join(usage.omitted)} (the model's dialect has no place for it)"))
+    if record.verifier_usage:
+        facts.append(("grading", model_usage(record.verifier_usage)))
     return [(label, harmless(value)) for label, value in facts]
 
 

@@ -95,6 +95,12 @@ class TrialEntry(NamedTuple):
     """The one it was judged again with, None for that of the job."""
     unheld: tuple[str, ...] = ()
     """The names of the limits that were asked for and not enforced."""
+    verifier_calls: int | None = None
+    """Calls of its verifier to a model, in all verifications of this revision; None without one, as in what follows."""
+    verifier_input_tokens: int | None = None
+    verifier_output_tokens: int | None = None
+    verifier_cost_usd: float | None = None
+    verifier_prices: str | None = None
 
 
 _NEEDED = len(TrialEntry._fields) - len(TrialEntry._field_defaults)
@@ -224,7 +230,7 @@ def entry_of(record: TrialRecord, agent: str) -> TrialEntry:
     """What the index keeps of a record; `agent` is what the job calls the agent."""
     started = min([time.started_at for time in record.times], default=None)
     finished = max([time.finished_at for time in record.times], default=None)
-    failure, usage = record.failure, record.model_usage
+    failure, usage, judging = record.failure, record.model_usage, record.verifier_usage
     first = record.regrade.first if record.regrade else None
     return TrialEntry(
         trial_id=record.trial_id,
@@ -260,6 +266,11 @@ def entry_of(record: TrialRecord, agent: str) -> TrialEntry:
         oom_kills=record.resources.oom_kills if record.resources else 0,
         pass_threshold=record.pass_threshold if record.regrade else None,
         unheld=tuple(record.sandbox.not_held) if record.evaluation else (),  # else there may have been no sandbox
+        verifier_calls=judging.calls if judging else None,
+        verifier_input_tokens=judging.input_tokens if judging else None,
+        verifier_output_tokens=judging.output_tokens if judging else None,
+        verifier_cost_usd=judging.cost_usd if judging else None,
+        verifier_prices=judging.prices if judging else None,
     )
 
 

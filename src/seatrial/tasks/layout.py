@@ -27,7 +27,11 @@ _READ = READ & ~os.O_NOFOLLOW
 _COMPOSE_NAMES = ("docker-compose.yaml", "docker-compose.yml", "compose.yaml", "compose.yml")
 _SOLUTION_NAMES = {"linux": ("solve.sh", "solve.py"), "windows": ("solve.bat",)}
 _PARTS = ("environment/", "solution/", "steps/", "tests/")
-_TEST_NAMES = {"linux": "test.sh", "windows": "test.bat"}
+TEST_SCRIPT = "test.sh"
+RUBRIC_FILE = "rubric.toml"
+"""A rubric among the tests, by which a judge grades what an agent left where there is no test script."""
+
+_TEST_NAMES = {"linux": TEST_SCRIPT, "windows": "test.bat"}
 _STAGED = frozenset({"tests", "solution"})
 _MOST_LISTED = 3
 MAX_STAGED_BYTES = 2**30
@@ -219,6 +223,7 @@ def _places(os_name: str, prefix: str) -> tuple[tuple[str, tuple[str, ...]], ...
     return (
         ("instruction", (f"{prefix}instruction.md",)),
         ("test_script", (f"{prefix}tests/{test}", f"tests/{test}")),
+        ("rubric", (f"{prefix}tests/{RUBRIC_FILE}", f"tests/{RUBRIC_FILE}")),
         ("solution_script", tuple(f"{prefix}solution/{name}" for name in _SOLUTION_NAMES[os_name])),
         ("dockerfile", ("environment/Dockerfile",)),
         ("compose_file", tuple(f"environment/{name}" for name in _COMPOSE_NAMES)),

@@ -81,17 +81,17 @@ def _missing_test_script(unit: Unit) -> Iterator[Problem]:
     environment = unit.config.verifier.environment
     image = environment.docker_image if environment else None
     bundled = image or unit.layout.verifier_dockerfile or unit.layout.verifier_compose_file
-    if unit.layout.test_script or bundled:
+    if unit.layout.test_script or bundled or unit.layout.rubric:
         return
     other = unit.config.extra.get("verifier.command")
     found = sorted(path for path in unit.own if path.startswith(f"{unit.folder}/"))
-    message = "no test script"
+    message, fix = "no test script", "add one that writes a reward, or a rubric.toml that a judge answers"
     if other:
         message += f", though [verifier] command says {other!r}"
     elif found:
         more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
         message += f", though there is {', '.join(found[:_NAMED])}{more}"
-    yield new_problem("missing-test-script", "error", f"{unit.folder}/test.sh", message, "add one that writes a reward")
+    yield new_problem("missing-test-script", "error", f"{unit.folder}/test.sh", message, fix)
 
 
 def _reward_near_miss(unit: Unit) -> Iterator[Problem]:

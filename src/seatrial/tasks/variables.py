@@ -22,10 +22,14 @@ def resolve_variables(table: Mapping[str, str], host: Mapping[str, str]) -> dict
 
 
 def declared_tables(config: TaskConfig) -> Iterator[Mapping[str, str]]:
-    """Every table of variables that running the task resolves, whoever the agent is."""
+    """Every table of variables that running the task resolves, whoever the agent is, without those of its verifiers."""
     yield config.environment.env
     for server in config.environment.mcp_servers:
         yield server.headers
+
+
+def verifier_tables(config: TaskConfig) -> Iterator[Mapping[str, str]]:
+    """The tables of variables that its verifiers resolve."""
     phases = [step.verifier for step in config.steps] or [config.verifier]
     for phase in phases:
         yield phase.env
@@ -112,6 +116,48 @@ def denied_defaults(
         for name, default in templates_in(table):
             if default is not None and host.get(name) and name not in may_have:
                 yield name
+
+
+# The model that a verifier asks. Its keys and addresses are those of a session of the gateway, whoever the task means.
+
+_JUDGES = ("LLM", "VLM", "JUDGE", "GRADER", "EVAL", "EVALUATOR", "VERIFIER", "RUBRIC", "MODEL")
+_JUDGE_NAME = "|".join((*_PROVIDERS, *(f"(?:[A-Z0-9]+_)*{each}(?:_MODEL)?" for each in _JUDGES)))
+_JUDGE_KEY = re.compile(rf"(?:{_JUDGE_NAME})_(?:API_?)?(?:AUTH_?)?(?:KEY|TOKEN)S?")
+_JUDGE_URL = re.compile(rf"(?:{_JUDGE_NAME})_(?:API_?)?(?:BASE_?URL|BASE|URL|ENDPOINT)")
+_ANY_KEY, _ANY_URL = "LLM_API_KEY", "LLM_BASE_URL"
+
+
+def is_provider_key(name: str) -> bool:
+    """Whether a variable has the name of a provider's key."""
+    return _KEY_NAME.fullmatch(name.upper()) is not None
+
+
+def for_session(table: Mapping[str, str], session: Mapping[str, str]) -> dict[str, str]:
+    """A verifier's table in which templates of keys and addresses of models are filled in from its session.
+
+    `session` has the variables by which clients find it. What the task says literally stays.
+    """
+    filled = {}
+    for name, value in table.items():
+        template = _TEMPLATE.fullmatch(value)
+        usual = _of_session(template[1]) if template else None
+        filled[name] = value if usual is None else session.get(template[1] if template else "", session.get(usual, ""))
+    return filled
+
+
+def without_judges(table: Mapping[str, str]) -> dict[str, str]:
+    """What of a verifier's table is not filled in from its session."""
+    return {name: value for name, value in table.items() if not any(_of_session(each) for each in _names_in(value))}
+
+
+def _names_in(value: str) -> list[str]:
+    return [name for name, _ in templates_in({"": value})]
+
+
+def _of_session(name: str) -> str | None:
+    """What stands for a variable in a session that has none of its name; None where it is no key and no address."""
+    name = name.upper()
+    return _ANY_KEY if _JUDGE_KEY.fullmatch(name) else _ANY_URL if _JUDGE_URL.fullmatch(name) else None
 
 
 def with_variables(servers: Iterable[McpServerSpec], allowed_env: Mapping[str, str]) -> tuple[McpServerSpec, ...]:

@@ -10,11 +10,11 @@ import shutil
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from seatrial.errors import HostBusyError
+from seatrial.errors import HostBusyError, ListenerError
 from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.job import TrialOptions
 from seatrial.model.outcome import has_passed
@@ -35,12 +35,14 @@ from seatrial.trial.verification import Verification
 from seatrial.trial.verifier import (
     TEMPORARY,
     choose_isolation,
+    find_rubric,
     lay_out_files,
     make_way,
     must_be_alone,
     open_verifier_sandbox,
     plan_verifier,
 )
+from seatrial.trial.verifier_session import open_session
 from seatrial.trial.work import merge_changes
 from seatrial.verify.artifacts import look_again
 from seatrial.verify.curate import (
@@ -102,12 +104,39 @@ async def judge(
     HostBusyError when it had no time then either, or when the services that it may need have ended with it.
     """
     grading = _Grading(verification, sandbox, sandbox, machinery, archive=archive)
+    if (rubric := find_rubric(verification.round)) is not None:
+        return await _judge_by_rubric(grading, rubric)
     try:
         return await _judge(grading)
     except HostBusyError:
         if verification.work.survivors:
             raise
     return await _judge(replace(grading, company="none"))
+
+
+async def _judge_by_rubric(grading: "_Grading", rubric: Path) -> Judgement:
+    """A verdict without a script: nothing is run that an agent could steer, but nothing of it may run on either."""
+    from seatrial.trial.rubric_verifier import judge_by_rubric  # noqa: PLC0415 - much, which most tasks do without
+
+    verification, folder = grading.verification, _new_folder(grading.verification, "verifier")
+    isolation: IsolationLevel = "separate" if choose_isolation(verification) == "separate" else "kill"
+    if isolation == "kill":
+        await grading.sandbox.kill_all()
+    async with open_verifier_sandbox(verification, grading.sandbox, grading.machinery, isolation) as opened:
+        found = await judge_by_rubric(verification, opened.sandbox, grading.machinery.verifier_model, rubric, folder)
+    outcome = VerifierOutcome(found.ended, found.files, found.tests_digest, None, grading.company, (), found.models)
+    judgement = read_judgement(verification, outcome, Shield(isolation), "verifier")
+    return replace(judgement, run=judgement.run.model_copy(update={"reads": None}))  # no program was there to watch
+
+
+def _new_folder(verification: Verification, logs: str) -> Path:
+    folder = verification.folder / logs
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        shutil.rmtree(folder)
+        folder.mkdir()
+    return folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +223,15 @@ async def _widen(grading: _Grading, shield: Shield) -> Shield | None:
 async def _run_shielded(grading: _Grading, shield: Shield) -> tuple[_Grading, Shield, Judgement]:
     """Run the verifier, and once more without the agent's processes if it says nothing or they planted something."""
     verification = grading.verification
-    judgement = await _run_once(grading, shield)
+    try:
+        judgement = await _run_once(grading, shield)
+    except ListenerError:
+        if shield.isolation != "guarded" or not verification.work.survivors:
+            raise
+        # They can connect to where the verifier asks its model, and must not keep it from that.
+        grading = replace(grading, room=grading.sandbox)
+        shield = await grading.shielded("kill", shield.expected)
+        return grading, shield, await _run_once(grading, shield)
     if shield.isolation == "guarded" and verification.work.survivors:
         planted = await planted_meanwhile(verification, grading.sandbox, grading.machinery, shield)
         if planted.to_hide or judgement.verdict.silent:
@@ -207,26 +244,24 @@ async def _run_shielded(grading: _Grading, shield: Shield) -> tuple[_Grading, Sh
 
 async def _run_once(grading: _Grading, shield: Shield, logs: str = "verifier") -> Judgement:
     verification, machinery = grading.verification, grading.machinery
-    folder = verification.folder / logs
-    try:
-        folder.mkdir(parents=True)
-    except FileExistsError:
-        shutil.rmtree(folder)
-        folder.mkdir()
-    plan = replace(plan_verifier(verification), watched=_watched(verification, shield))
+    folder = _new_folder(verification, logs)
     async with open_verifier_sandbox(
         verification, grading.room, machinery, shield.isolation, shield.curated.hidden
     ) as opened:
         if shield.isolation not in ("guarded", "kill"):
             await opened.sandbox.renew_verifier()
         staged, digest = await lay_out_files(verification, opened, machinery.staging)
-        ended = await run_tests(opened.sandbox, staged, plan, folder, grading.company)
+        async with open_session(verification, opened.sandbox, machinery.verifier_model, folder) as session:
+            plan = replace(plan_verifier(verification, session.variables), watched=_watched(verification, shield))
+            ended = await session.run(
+                lambda begun: run_tests(opened.sandbox, staged, plan, folder, grading.company, begun), plan.timeout_sec
+            )
         files = await fetch_files(opened.sandbox, staged, verification.round.judged.verifier, folder / "files")
         work = verification.work
         output = await look_again(opened.sandbox, work.output, work.found, alone=not work.survivors)
         verification = replace(verification, work=replace(work, output=output))
     agents = await _with_late_files(grading, shield, ended)
-    outcome = VerifierOutcome(ended, files, digest, plan.timeout_sec, grading.company, agents)
+    outcome = VerifierOutcome(ended, files, digest, plan.timeout_sec, grading.company, agents, session.asked)
     judgement = read_judgement(verification, outcome, shield, logs)
     if judgement.run.starved:
         raise HostBusyError(_starved(judgement.run))
@@ -411,11 +446,13 @@ class VerifierOutcome:
     ended: ExecResult
     files: Mapping[str, RawFile]
     tests_digest: str
-    timeout_sec: float
+    timeout_sec: float | None
     company: Company
     """`none` where it was asked once more, and no other verifier ran beside it."""
     agents: Collection[str] = ()
     """The agent's files that it could meet."""
+    models: Mapping[str, str] = field(default_factory=dict)
+    """Those that it asked, by the names that it asked for."""
 
 
 def read_judgement(verification: Verification, outcome: VerifierOutcome, shield: Shield, logs: str) -> Judgement:
@@ -472,6 +509,7 @@ def _describe_run(
         reference_units=curated.others[:NAMED],
         truncated=ended.truncated,
         layout=verification.options.layout,
+        models=dict(outcome.models),
         timeout_sec=outcome.timeout_sec,
         cpu_sec=ended.cpu_sec,
         cpu_wait_sec=ended.cpu_wait_sec,

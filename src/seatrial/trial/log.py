@@ -7,7 +7,7 @@ ran, a verifier that lacked a tool, a machine that was too busy. No warning chan
 import datetime as dt
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from seatrial.agents.files import describe_files
 from seatrial.errors import TrialError
@@ -53,6 +53,7 @@ class RoundLog:
     round: Round
     agent_result: AgentResult | None = None
     model_usage: ModelUsage | None = None
+    verifier_usage: list[ModelUsage] = field(default_factory=list)
     verifier_run: VerifierRun | None = None
     provenance: Provenance | None = None
     end_state: KeptState | None = None
@@ -152,6 +153,7 @@ class TrialLog:
             resources=self.resources,
             agent_result=last.agent_result if last else None,
             model_usage=_total([log.model_usage for log in self.rounds if log.model_usage]),
+            verifier_usage=_total([usage for log in self.rounds for usage in log.verifier_usage]),
             verifier_run=last.verifier_run if last else None,
             provenance=last.provenance if last else None,
             artifacts=self.artifacts,

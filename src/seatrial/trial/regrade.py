@@ -99,6 +99,7 @@ class _Judging:
     async def _judge(self, round_: Round) -> EvaluationResult:
         spec, notes = self.regrade.spec, self.log.begin(round_)
         verification = kept_verification(spec, round_, self.place, self.regrade.trial, self.folder / round_.folder)
+        verification = replace(verification, used=notes.verifier_usage)
         told = _told(self.regrade.trial.record, round_)
         _refuse_services(verification, told)
         _refuse_tests_in_image(verification)
@@ -173,6 +174,7 @@ def _revision(regrade: RegradeSpec, judged: TrialRecord, started: dt.datetime) -
         update={
             "revision": regrade.revision,
             "parent": regrade.parent,
+            "verifier_usage": judged.verifier_usage,
             "verifier_run": judged.verifier_run,
             "provenance": judged.provenance,
             "steps": _steps(first, judged),

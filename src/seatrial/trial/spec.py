@@ -8,7 +8,7 @@ import asyncio
 import re
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from seatrial.agents.api import Agent, AgentLaunch, make_agent
@@ -132,12 +132,14 @@ def _shown(said: bytes) -> str:
 class Machinery:
     """The live half of a trial, as its spec is the written one. `agents` that are given are not made, by their titles.
 
-    Without a `model`, agents have no gateway. With a `staging`, somebody else lays out what verifiers find.
+    Without a `model`, agents have no gateway; without a `verifier_model`, verifiers have none. With a `staging`,
+    somebody else lays out what verifiers find.
     """
 
     backend: SandboxBackend
     images: ImageResolver = HOST_ONLY
     model: "ModelAccess | None" = None
+    verifier_model: "ModelAccess | None" = None
     agents: Mapping[str, Agent] = field(default_factory=dict)
     versions: KnownVersions = field(default_factory=KnownVersions)
     staging: "OwnStaging | None" = None
@@ -146,7 +148,7 @@ class Machinery:
     def with_agent(self, title: str, agent: Agent | None) -> "Machinery":
         """The same machinery with an agent that is given, without a model."""
         given = {title: agent} if agent else {}
-        return Machinery(self.backend, self.images, agents={**self.agents, **given}, versions=self.versions)
+        return replace(self, model=None, agents={**self.agents, **given}, staging=None, _made={})
 
     def agent(self, options: AgentOptions) -> Agent:
         """The agent that options describe, made once. Raises UsageError for options that no agent can use."""

@@ -257,7 +257,17 @@ class Turn:
         trial = self.trial
         earlier = merge_changes(trial.changes[:-1])
         place, prepared = trial.place, trial.entrypoint.changed
-        return Verification(trial.spec, self.round, place, self._folder, agent_result, work, earlier, prepared=prepared)
+        return Verification(
+            trial.spec,
+            self.round,
+            place,
+            self._folder,
+            agent_result,
+            work,
+            earlier,
+            prepared=prepared,
+            used=self.notes.verifier_usage,
+        )
 
     @property
     def _verdicts(self) -> Verdicts:

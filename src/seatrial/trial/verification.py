@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from seatrial.model.job import TrialOptions
-from seatrial.model.record import AgentResult, FileChanges
+from seatrial.model.record import AgentResult, FileChanges, ModelUsage
 from seatrial.sandbox.division import DOT_ENTRIES, Division, divide
 from seatrial.trial.place import Place
 from seatrial.trial.rounds import Round, rounds_of
@@ -70,6 +70,8 @@ class Verification:
     conditions: VerifierConditions = USUAL_CONDITIONS
     prepared: frozenset[str] = frozenset()
     """What the image's entry point changed before any agent."""
+    used: list[ModelUsage] = field(default_factory=list, compare=False)
+    """What every run of the verifier has used of its model; one list for all that is made of this one."""
 
     @property
     def options(self) -> TrialOptions:

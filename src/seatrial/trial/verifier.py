@@ -5,10 +5,11 @@ the agent sees them. `judge.py` runs it, `shield.py` decides what it meets of th
 """
 
 import hashlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Container
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from seatrial.errors import HostExhaustedError
 from seatrial.model.record import IsolationLevel
@@ -16,9 +17,11 @@ from seatrial.model.task import NetworkPolicy
 from seatrial.sandbox.api import ExecSpec, Sandbox, open_sandbox
 from seatrial.sandbox.transfer import pack_trees, put_file, put_files, put_packed
 from seatrial.sandbox.trust import VERIFIER_CA, read_ca
-from seatrial.tasks.variables import task_variables
+from seatrial.tasks.layout import RUBRIC_FILE, TEST_SCRIPT
+from seatrial.tasks.variables import for_session, task_variables, without_judges
 from seatrial.trial.entrypoint import run_entrypoint
 from seatrial.trial.place import Place, agent_image, choose_network, choose_place, image_policy, trusted, verifier_image
+from seatrial.trial.rounds import Round
 from seatrial.trial.setup import packed_tests, packed_tree
 from seatrial.trial.spec import Machinery
 from seatrial.trial.verification import PYTHON_START, USUAL_CONDITIONS, Verification, VerifierConditions
@@ -100,6 +103,8 @@ async def separate_place(verification: Verification, machinery: Machinery) -> Pl
     round_, options = verification.round, verification.options
     request = verifier_image(round_) or agent_image(round_.task)
     environment = round_.verifier.environment or round_.task.config.environment
+    if options.verifier_upstream is not None and round_.verifier.environment is not None:
+        environment = environment.model_copy(update={"env": without_judges(environment.env)})
     image = await machinery.images.resolve(request, image_policy(options))
     return choose_place(round_.task, environment, image, options, verification.place.capabilities)
 
@@ -114,10 +119,21 @@ async def _hand_over(room: Sandbox, artifact: KeptArtifact, kept: Path, withheld
         await put_file(room, artifact.source, content, mode=status.st_mode & 0o777)
 
 
+def find_rubric(round_: Round) -> Path | None:
+    """The rubric by which a judge grades a round; None where a script does."""
+    if round_.layout.test_script is not None and not round_.given:
+        return None
+    folders = round_.tests()
+    if any((folder / TEST_SCRIPT).is_file() for folder in folders) or verifier_image(round_) is not None:
+        return None
+    return next((folder / RUBRIC_FILE for folder in reversed(folders) if (folder / RUBRIC_FILE).is_file()), None)
+
+
 # How it is run.
 
 
-def plan_verifier(verification: Verification) -> VerifierPlan:
+def plan_verifier(verification: Verification, session: Mapping[str, str] = MappingProxyType({})) -> VerifierPlan:
+    """How a verifier is run; `session` has the variables by which it finds its model, if it may ask one."""
     phase, config, options = verification.round.verifier, verification.round.task.config, verification.options
     policy = phase.network or config.verifier.network or (phase.environment or config.environment).network
     own = phase.environment.workdir if phase.environment else None
@@ -128,7 +144,7 @@ def plan_verifier(verification: Verification) -> VerifierPlan:
     return VerifierPlan(
         workdir=declared or (TESTS_DIR if options.layout == "verifiers" else None) or own or verification.place.workdir,
         timeout_sec=phase.timeout_sec * options.verifier_timeout_multiplier,
-        env=_under(conditions, _usual(verification), verification),
+        env=_under(conditions, _usual(verification, session), verification),
         user=verification.round.verifier_user,
         network=choose_network(policy, options, verification.place.capabilities),
         one_cpu=conditions.one_cpu,
@@ -136,10 +152,16 @@ def plan_verifier(verification: Verification) -> VerifierPlan:
     )
 
 
-def _usual(verification: Verification) -> dict[str, str]:
-    options = verification.options
-    own = task_variables(verification.round.verifier.env, options.allow_env)
-    return {**trusted(options, VERIFIER_CA), **_shared_temporary(verification), **own}
+def _usual(verification: Verification, session: Mapping[str, str]) -> dict[str, str]:
+    options, phase = verification.options, verification.round.verifier
+    own: Mapping[str, str] = phase.env
+    if options.verifier_upstream is not None:
+        # Its sandbox was made before there was a session, and has none of these.
+        late = without_judges(phase.environment.env) if phase.environment else {}
+        of_sandbox = phase.environment.env.items() - late.items() if phase.environment else ()
+        own = for_session({**dict(of_sandbox), **own}, session)
+    variables = task_variables(own, options.allow_env)
+    return {**session, **trusted(options, VERIFIER_CA), **_shared_temporary(verification), **variables}
 
 
 def _shared_temporary(verification: Verification) -> dict[str, str]:

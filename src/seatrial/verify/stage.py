@@ -4,7 +4,7 @@ Tests are staged only once the agent is done: the functions take its result as t
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -123,11 +123,16 @@ class VerifierPlan:
 
 
 async def run_tests(
-    sandbox: Sandbox, tests: StagedTests, plan: VerifierPlan, logs: Path, company: Company = "others"
+    sandbox: Sandbox,
+    tests: StagedTests,
+    plan: VerifierPlan,
+    logs: Path,
+    company: Company = "others",
+    begun: Callable[[], None] = lambda: None,
 ) -> ExecResult:
     """Run the staged tests when there is a seat for them, with `none` beside no other verifier; output goes to `logs`.
 
-    Their time is over later by as long as other processes kept them from running.
+    `begun` is called when their time begins. It is over later by as long as other processes kept them from running.
     """
     spec = ExecSpec(
         plan.command,
@@ -144,6 +149,7 @@ async def run_tests(
         watched=plan.watched,
     )
     async with host_watch().seats.take(alone=company == "none"):
+        begun()
         return await sandbox.exec(spec)
 
 

@@ -69,6 +69,15 @@ def test_files_that_options_name_are_found_on_the_node(tmp_path, monkeypatch):
     )
 
 
+def test_the_answers_of_a_verifiers_model_are_sent_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "judge.jsonl").write_text("")
+    trial, model = portable(TrialOptions(verifier_upstream="cache:kept,scripted:judge.jsonl"), ModelOptions())
+    (need,) = files = settings_files(trial, model)
+    there = settled(RunnerSettings(trial=trial, model=model, files=files), {need.digest: THERE})
+    assert there.trial.verifier_upstream == f"cache:{tmp_path}/kept,scripted:{THERE}"
+
+
 def test_options_without_files_stay_as_they_are():
     trial, model = portable(TrialOptions(), ModelOptions(upstream="https://example.org/v1"))
     settings = RunnerSettings(trial=trial, model=model, files=settings_files(trial, model))

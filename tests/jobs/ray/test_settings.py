@@ -1,6 +1,7 @@
 """What the engine tells its runners, of all variables only those they may have; and what becomes of late results."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -23,10 +24,13 @@ def test_only_the_variables_that_are_needed_leave_this_machine(make_job, monkeyp
 
 
 @pytest.mark.parametrize(("upstream", "sent"), [(None, {}), ("openai", {"OPENAI_API_KEY": "k"})])
-def test_a_providers_key_leaves_only_for_its_upstream(make_job, monkeypatch, upstream, sent):
+@pytest.mark.parametrize("of", ["agents", "verifiers"])
+def test_a_providers_key_leaves_only_for_its_upstream(make_job, monkeypatch, upstream, sent, of):
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
-    assert runner_settings(make_job(model=ModelOptions(upstream=upstream)), RunOptions()).variables == sent
+    named: dict[str, dict[str, Any]] = {"agents": {"model": ModelOptions(upstream=upstream)}}
+    named["verifiers"] = {"trial": TrialOptions(verifier_upstream=upstream)}
+    assert runner_settings(make_job(**named[of]), RunOptions()).variables == sent
 
 
 def test_a_late_result_is_kept_and_does_not_count(make_job):

@@ -141,10 +141,10 @@ def _missing_plugins(settings: RunnerSettings) -> Iterator[str]:
     for name in dict.fromkeys(registered_name(each) for each in settings.agents):
         if name not in plugin_names(AGENTS):
             yield f"agent {name!r}"
-    if settings.model.upstream:
+    for upstream in filter(None, (settings.model.upstream, settings.trial.verifier_upstream)):
         from seatrial.gateway.upstreams.open import missing_plugin  # noqa: PLC0415 - slow, and only needed with a model
 
-        if missing := missing_plugin(settings.model.upstream):
+        if missing := missing_plugin(upstream):
             yield f"upstream {missing!r}"
 
 

@@ -89,13 +89,16 @@ def portable(trial: TrialOptions, model: ModelOptions) -> tuple[TrialOptions, Mo
         changed["upstream"] = _rewritten(model.upstream, _absolute, _absolute)
     if model.prices:
         changed["prices"] = _absolute(model.prices)
-    certificates = {"ca_file": _absolute(trial.ca_file)} if trial.ca_file else {}
-    return trial.model_copy(update=certificates), model.model_copy(update=changed)
+    of_trial = {"ca_file": _absolute(trial.ca_file)} if trial.ca_file else {}
+    if trial.verifier_upstream:
+        of_trial["verifier_upstream"] = _rewritten(trial.verifier_upstream, _absolute, _absolute)
+    return trial.model_copy(update=of_trial), model.model_copy(update=changed)
 
 
 def settings_files(trial: TrialOptions, model: ModelOptions) -> tuple[FileNeed, ...]:
     """The files that portable options name: scripted or recorded answers, prices, certificates. Raises JobError."""
-    return tuple(map(_file_need, filter(None, (upstream_file(model.upstream), model.prices, trial.ca_file))))
+    upstreams = map(upstream_file, (model.upstream, trial.verifier_upstream))
+    return tuple(_file_need(each) for each in dict.fromkeys((*upstreams, model.prices, trial.ca_file)) if each)
 
 
 def _file_need(path: str) -> FileNeed:
@@ -113,9 +116,12 @@ def settled(settings: RunnerSettings, places: Mapping[str, Path]) -> RunnerSetti
     changed: dict[str, str | None] = {"prices": moved.get(model.prices or "")}
     if model.upstream:
         changed["upstream"] = _rewritten(model.upstream, moved.__getitem__)
+    of_trial: dict[str, str | None] = {"ca_file": moved.get(trial.ca_file or "")}
+    if trial.verifier_upstream:
+        of_trial["verifier_upstream"] = _rewritten(trial.verifier_upstream, moved.__getitem__)
     return settings.model_copy(
         update={
-            "trial": trial.model_copy(update={"ca_file": moved.get(trial.ca_file or "")}),
+            "trial": trial.model_copy(update=of_trial),
             "model": model.model_copy(update=changed),
         }
     )

@@ -6,7 +6,7 @@ nodes. Whether nodes are fit can be asked without a job.
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -60,7 +60,7 @@ class RayEngine:
         settings = RunnerSettings(
             trial=trial,
             model=model,
-            variables=allowed_variables(options.allow_env),
+            variables={**allowed_variables(options.allow_env), **_here(_keys_for(options.verifier_upstream))},
             slots=self._options.concurrent,
             files=settings_files(trial, model),
             sent=pack_trials(trials),
@@ -87,7 +87,7 @@ def runner_settings(job: PreparedJob, options: RunOptions) -> RunnerSettings:
     return RunnerSettings(
         trial=trial,
         model=model,
-        variables={name: value for name, value in os.environ.items() if name in names},
+        variables=_here(names),
         starting=options.starting,
         slots=options.concurrent,
         files=settings_files(trial, model),
@@ -97,12 +97,18 @@ def runner_settings(job: PreparedJob, options: RunOptions) -> RunnerSettings:
 
 def variables_needed(spec: JobSpec, tasks: Iterable[Task]) -> frozenset[str]:
     """The variables of this machine that upstream, agents and tasks of a job may have."""
-    upstream = spec.model.upstream or ""
-    keys = {
-        *keys_of(upstream),
-        *(key for each in PROVIDERS.values() if each.name in upstream for key in each.key_variables),
-    }
+    keys = {*_keys_for(spec.model.upstream), *_keys_for(spec.trial.verifier_upstream)}
     return frozenset({*spec.trial.allow_env, *keys, *_of_agents(spec.agents, tasks)})
+
+
+def _here(names: Collection[str]) -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name in names}
+
+
+def _keys_for(upstream: str | None) -> frozenset[str]:
+    """The variables that an upstream may take its keys from."""
+    named = [each for each in PROVIDERS.values() if each.name in (upstream or "")]
+    return keys_of(upstream).union(*(each.key_variables for each in named))
 
 
 def _of_agents(agents: Iterable[AgentOptions], tasks: Iterable[Task]) -> Iterator[str]:

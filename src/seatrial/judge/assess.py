@@ -45,7 +45,7 @@ from seatrial.verifier_kit import TAGS_KEY, Dimension, details_of
 
 _TOGETHER = 20
 _FAR_APART = 0.25
-_OF_THE_AGENT: tuple[EvidenceKind, ...] = ("output", "conversation", "changes")
+_OF_THE_AGENT: tuple[EvidenceKind, ...] = ("output", "conversation", "changes", "turns")
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +272,13 @@ def _vote(judge: str, sample: int, read: Read) -> Vote:
     fault = _fault_of(read)
     if isinstance(read, Answered):
         return Vote(
-            judge=judge, sample=sample, answer=read.answer, reason=read.reason, quotes=read.quotes, unscored=fault
+            judge=judge,
+            sample=sample,
+            answer=read.answer,
+            reason=read.reason,
+            confidence=read.confidence,
+            quotes=read.quotes,
+            unscored=fault,
         )
     return Vote(judge=judge, sample=sample, unscored=fault)
 
@@ -318,6 +324,7 @@ def _made(
         unscored=unscored,
         agreement=round(statistics.fmean(agreements), 4) if agreements else None,
         tags=tuple(_tags(rubric, questions, guard)),
+        actions=_actions(rubric, questions),
         cuts=outcome.cuts,
         usage=outcome.usage,
         reused=outcome.reused,
@@ -346,6 +353,7 @@ def combine(rubric: Rubric, question: Question, votes: Sequence[Vote]) -> Assess
         unscored=unscored,
         agreement=round(statistics.fmean(pairs), 4) if pairs else None,
         split=min(pairs, default=1.0) < (1.0 - _FAR_APART if question.kind == "number" else 1.0),
+        turn=question.turn,
         votes=tuple(votes),
     )
 
@@ -358,8 +366,9 @@ def _settled(
         return None, None, None
     if question.kind == "labels":
         counts = Counter(label for each in answers if isinstance(each, tuple) for label in each)
-        chosen = tuple(option.name for option in question.options if counts[option.name] * 2 > len(answers))
-        return chosen, None, None
+        known = [option.name for option in question.options]
+        chosen = [label for label in dict.fromkeys((*known, *counts)) if counts[label] * 2 > len(answers)]
+        return tuple(chosen), None, None
     scores = [score_of(question, each) for each in answers]
     if question.kind == "number":
         numbers = [each for each in answers if isinstance(each, float)]
@@ -444,6 +453,12 @@ def _tags(rubric: Rubric, questions: Sequence[AssessedQuestion], guard: Assessed
             yield _tag(question.tag, each)
     if guard is not None and guard.answer is True:
         yield _tag(guard.id, guard)
+
+
+def _actions(rubric: Rubric, questions: Sequence[AssessedQuestion]) -> dict[str, str]:
+    given = {label for each in questions if isinstance(each.answer, tuple) for label in each.answer}
+    every = (option for question in rubric.questions for option in question.options)
+    return {option.name: option.action for option in every if option.action and option.name in given}
 
 
 def _tag(category: str, question: AssessedQuestion) -> ErrorTag:

@@ -141,7 +141,8 @@ def fence(kind: str, name: str, text: str, nonce: str) -> str:
 
 
 def _fits(piece: Piece, files: Sequence[str]) -> bool:
-    return piece.kind != "output" or not files or any(matches(piece.name, pattern) for pattern in files)
+    chosen = piece.kind not in ("output", "turns") or not files
+    return chosen or any(matches(piece.name, pattern) for pattern in files)
 
 
 def matches(path: str, pattern: str) -> bool:

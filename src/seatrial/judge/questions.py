@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from seatrial.judge.evidence import View
 from seatrial.judge.rubric import ADDRESSES_EVALUATOR, Question, Rubric
 from seatrial.model.assessment import Answer, Quote, Unscored, UnscoredCode
+from seatrial.model.evaluation import RUN_CATEGORIES, category_slug
 from seatrial.untrusted.json import number
 
 _PERSONA = "You are a careful and fair examiner."
@@ -38,6 +39,7 @@ _LONGEST_ANSWER = 200_000
 _LONGEST_REASON = 4_000
 _LONGEST_QUOTE = 1_000
 _MOST_QUOTES = 20
+_MOST_LABELS = 100
 _MOST_FAILED = 500
 _PER_MORE_TOKENS = 4
 
@@ -82,6 +84,7 @@ class Answered:
     answer: Answer
     reason: str | None = None
     quotes: tuple[Quote, ...] = ()
+    confidence: float | None = None
 
 
 Read = Answered | Unscored
@@ -107,7 +110,8 @@ def make_call(rubric: Rubric, questions: Sequence[Question], view: View, nonce: 
 
 def prompt_digest(rubric: Rubric) -> str:
     """Of all that a prompt has beside the evidence and the rubric's own words: another version asks otherwise."""
-    call = make_call(rubric.model_copy(update={"persona": "", "template": ""}), [GUARD], View("", ()), "nonce", 2)
+    guard = GUARD.model_copy(update={"confidence": any(each.confidence for each in rubric.questions)})
+    call = make_call(rubric.model_copy(update={"persona": "", "template": ""}), [guard], View("", ()), "nonce", 2)
     said = json.dumps([call.system, call.turns, call.schema, _AGAIN, rubric.mode], sort_keys=True)
     return hashlib.sha256(said.encode()).hexdigest()
 
@@ -135,12 +139,14 @@ def _expected(question: Question) -> str:
         case "number":
             return f"a {'whole ' * question.whole}number from {question.minimum:g} to {question.maximum:g}"
         case "labels":
-            return f"a list of those that apply of {names}; an empty list if none does"
+            more = "; add a short name of your own for what none of them covers" if question.open else ""
+            return f"a list of those that apply of {names}{more}; an empty list if none does"
 
 
 def _example(question: Question) -> str:
     kinds = {"yes_no": "true or false", "choice": '"…"', "number": "number", "labels": '["…"]'}
-    return f'"{question.id}": {{"reason": "…", "quotes": ["…"], "answer": {kinds[question.kind]}}}'
+    sure = ', "confidence": number from 0 to 1' if question.confidence else ""
+    return f'"{question.id}": {{"reason": "…", "quotes": ["…"], "answer": {kinds[question.kind]}{sure}}}'
 
 
 def schema_of(questions: Sequence[Question]) -> dict[str, Any]:
@@ -154,10 +160,14 @@ def _entry(question: Question) -> dict[str, Any]:
         "yes_no": {"type": "boolean"},
         "choice": {"type": "string", "enum": names},
         "number": {"type": "integer" if question.whole else "number"},
-        "labels": {"type": "array", "items": {"type": "string", "enum": names}},
+        "labels": {
+            "type": "array",
+            "items": {"type": "string"} if question.open else {"type": "string", "enum": names},
+        },
     }
     quotes = {"type": "array", "items": {"type": "string"}}
-    return _object({"reason": {"type": "string"}, "quotes": quotes, "answer": answers[question.kind]})
+    sure = {"confidence": {"type": "number"}} if question.confidence else {}
+    return _object({"reason": {"type": "string"}, "quotes": quotes, "answer": answers[question.kind], **sure})
 
 
 def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
@@ -245,9 +255,13 @@ def _read(question: Question, entries: _Table, strange: Sequence[str], view: Vie
     answer = _answer(question, entry["answer"])
     if isinstance(answer, Unscored):
         return answer
+    sure = number(entry.get("confidence")) if question.confidence else None
+    if question.confidence and (sure is None or not 0.0 <= sure <= 1.0):
+        found = _short(entry.get("confidence"))
+        return _fault("malformed", f"expected a confidence from 0 to 1, found {found}")
     reason = entry.get("reason")
     quotes = tuple(Quote(text=each, found=view.holds(each)) for each in _quotes(entry.get("quotes")))
-    return Answered(answer, _clean(reason, _LONGEST_REASON) if isinstance(reason, str) else None, quotes)
+    return Answered(answer, _clean(reason, _LONGEST_REASON) if isinstance(reason, str) else None, quotes, sure)
 
 
 def _answer(question: Question, value: Any) -> Answer | Unscored:
@@ -261,7 +275,7 @@ def _answer(question: Question, value: Any) -> Answer | Unscored:
         case "labels":
             if not isinstance(value, list):
                 return _fault("malformed", f"expected a list of labels, found {_short(value)}")
-            found = [_chosen(question, each) for each in value]
+            found = [_chosen(question, each) for each in value[:_MOST_LABELS]]
             wrong = next((each for each in found if isinstance(each, Unscored)), None)
             return wrong or tuple(dict.fromkeys(each for each in found if isinstance(each, str)))
 
@@ -280,6 +294,8 @@ def _chosen(question: Question, value: Any) -> str | Unscored:
     exact = [name for name in names if name == value] or [
         name for name in names if name.casefold() == value.strip().casefold()
     ]
+    if question.open and not exact and (own := category_slug(value)) and own not in RUN_CATEGORIES:
+        return own
     if len(exact) != 1:
         return _fault("out_of_range", f"expected one of {', '.join(names)}, found {_short(value)}")
     return exact[0]

@@ -16,14 +16,16 @@ import tomli
 from pydantic import Field, ValidationError
 
 from seatrial.errors import RubricError
-from seatrial.model.assessment import QuestionKind
+from seatrial.model.assessment import QuestionKind, TurnRef
 from seatrial.model.base import Fraction01, NonNegative, StrictModel
 from seatrial.model.evaluation import RUN_CATEGORIES, category_slug
 from seatrial.untrusted.files import read_file
 from seatrial.untrusted.json import Unreadable, decode, first_fault
 from seatrial.verifier_kit import TAGS_KEY
 
-EvidenceKind = Literal["output", "reference", "instruction", "conversation", "changes", "verifier"]
+EvidenceKind = Literal["output", "reference", "instruction", "conversation", "changes", "verifier", "turns"]
+"""`turns` are those of the agent one by one, for questions about turns; a file cannot ask for them."""
+
 Rollup = Literal["weighted_mean", "min"]
 Combine = Literal["majority", "median", "mean"]
 Mode = Literal["individual", "batched"]
@@ -44,6 +46,8 @@ class Option(StrictModel):
     name: Annotated[str, Field(min_length=1)]
     text: str = ""
     score: Fraction01 | None = None
+    action: str | None = None
+    """What to do where a label applies."""
 
 
 class Question(StrictModel):
@@ -73,6 +77,15 @@ class Question(StrictModel):
 
     files: tuple[str, ...] = ()
     """Patterns of output files that the judge may see for it; none for those of the rubric."""
+
+    open: bool = False
+    """A judge may give labels of its own beside those that are listed."""
+
+    confidence: bool = False
+    """The judge is asked how sure it is, too."""
+
+    turn: TurnRef | None = None
+    """The turn that it is about; `files` are then the names of the turns that the judge sees."""
 
     @property
     def scored(self) -> bool:
@@ -108,9 +121,14 @@ class Rubric(StrictModel):
     notes: tuple[str, ...] = ()
     """What of the file has no effect here."""
 
+    per_turn: str = ""
+    """For a rubric that asks one question of each turn: its digest before there was a question for each."""
+
     @property
     def digest(self) -> str:
         """Of all that decides what is asked and what an answer is worth, whoever is asked, and how often."""
+        if self.per_turn:
+            return self.per_turn
         said = self.model_dump_json(exclude={"models", "samples", "notes", "timeout_sec"})
         return hashlib.sha256(said.encode()).hexdigest()
 
@@ -207,6 +225,7 @@ _QUESTION_KEYS: Mapping[str, str] = {
     "min": "minimum",
     "name": "id",
     "negate": "negate",
+    "open": "open",
     "optional": "optional",
     "options": "options",
     "ordered": "ordered",
@@ -271,7 +290,7 @@ class _Reader:
             if target == "models":
                 values["models"] = (*values.get("models", ()), *self._models(key, value))
             elif target in ("files", "references", "evidence"):
-                values[target] = self._names(f"{begin}{key}", value)
+                values[target] = self._evidence(f"{begin}{key}", value)
             elif target == "rollup":
                 values[target] = str(value).replace("-", "_")
             elif target == "timeout_sec":
@@ -303,7 +322,7 @@ class _Reader:
         values |= self._scale(values, place)
         for key in ("files", "evidence"):
             if key in values:
-                values[key] = self._names(f"{place}{key}", values[key])
+                values[key] = self._evidence(f"{place}{key}", values[key])
         tags = [values.get("tag"), *(each.name for each in values.get("options", ()) if values["kind"] == "labels")]
         if empty := [tag for tag in tags if tag is not None and not category_slug(str(tag))]:
             raise self._error("bad_value", f"{place}the tag {empty[0]!r} has no word in it")
@@ -409,6 +428,12 @@ class _Reader:
         if not isinstance(names, list) or not all(isinstance(each, str) and each for each in names):
             raise self._error("bad_value", f"{place}: found {value!r:.60}, expected a name or a list of names")
         return tuple(names)
+
+    def _evidence(self, place: str, value: Any) -> tuple[str, ...]:
+        names = self._names(place, value)
+        if place.endswith("evidence") and "turns" in names:
+            raise self._error("bad_value", f'{place}: only `seatrial classify` shows turns; use "conversation"')
+        return names
 
     def _check_ids(self, ids: Sequence[str]) -> None:
         for name in ids:

@@ -5,6 +5,7 @@ also one that gave no usable answer: that question is then *unscored* with its r
 fail.
 """
 
+import math
 import secrets
 from collections.abc import Iterable
 from typing import Annotated, Literal, Self
@@ -57,6 +58,9 @@ class Vote(StrictModel):
     sample: Annotated[int, Field(ge=1)] = 1
     answer: Answer | None = None
     reason: str | None = None
+    confidence: Fraction01 | None = None
+    """How sure the judge is, for a question that asks for it."""
+
     quotes: tuple[Quote, ...] = ()
     unscored: Unscored | None = None
 
@@ -65,6 +69,14 @@ class Vote(StrictModel):
         if self.answer is None and self.unscored is None:
             raise ValueError("a vote has an answer, or a reason why there is none")
         return self
+
+
+class TurnRef(StrictModel):
+    """A turn of an agent: the call of its model, in a thread, and in a step of a task that has several."""
+
+    call: NonNegativeInt
+    thread: Name = "main"
+    step: str | None = None
 
 
 class AssessedQuestion(StrictModel):
@@ -86,7 +98,20 @@ class AssessedQuestion(StrictModel):
     split: bool = False
     """The votes that count are not all the same, or numbers are far apart: people should look."""
 
+    turn: TurnRef | None = None
+    """The turn that a question about turns is about."""
+
     votes: tuple[Vote, ...]
+
+    @property
+    def confidence(self) -> float | None:
+        """How sure the votes are of the answer: what they claim, times the share of votes that agree with it."""
+        counted = [vote for vote in self.votes if vote.unscored is None]
+        agreeing = [vote.confidence for vote in counted if vote.answer == self.answer]
+        known = [each for each in agreeing if each is not None]
+        if self.unscored is not None or not known or len(known) < len(agreeing):
+            return None
+        return math.fsum(known) / len(counted)
 
     @property
     def is_unscored(self) -> bool:
@@ -146,6 +171,9 @@ class Assessment(StrictModel):
     """The mean over its questions with two votes or more."""
 
     tags: tuple[ErrorTag, ...] = ()
+    actions: dict[str, str] = Field(default_factory=dict)
+    """What to do about a finding, by the label that has it, as the rubric says."""
+
     cuts: tuple[str, ...] = ()
     usage: JudgeUsage = JudgeUsage()
     reused: NonNegativeInt = 0

@@ -125,7 +125,10 @@ def test_the_most_frequent_action_of_a_turn_counts():
     assert found.rationale == "runs ls, runs pwd (2 of 3 actions)"
 
 
-READS, WRITES, TESTS, PLANS = ("read", {"path": "/a"}), ("write", {"path": "/b"}), shell("pytest"), ("think", {})
+READS: Tool = ("read", {"path": "/a"})
+WRITES: Tool = ("write", {"path": "/b"})
+TESTS: Tool = shell("pytest")
+PLANS: Tool = ("think", {})
 
 
 @pytest.mark.parametrize(

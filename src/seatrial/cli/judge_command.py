@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ from seatrial.jobs.judging import (
 from seatrial.model.assessment import Assessment
 from seatrial.report.assessments import TRIAL_COLUMNS, trial_row
 from seatrial.report.text import counted, format_cost, harmless
+from seatrial.store.index import TrialEntry
+from seatrial.store.job_store import JobStore
 
 _AT_LEAST_1 = click.IntRange(min=1)
 
@@ -95,14 +98,26 @@ def command(context: click.Context, /, job: Path, **options: Any) -> None:
         max_cost_usd=options["max_cost"],
         allow_self=options["allow_self"],
     )
+    context.exit(judge_trials(found.store, found.trials, asked, as_json=options["as_json"]))
+
+
+def judge_trials(
+    store: JobStore,
+    trials: Sequence[TrialEntry],
+    asked: JudgeOptions,
+    *,
+    as_json: bool = False,
+    is_quiet: bool = False,
+) -> int:
+    """Have trials assessed, and return the exit code. A quiet one prints progress and faults alone."""
     with terminated_like_interrupted():
-        prepared = prepare_judging(found.store, found.trials, asked)
+        prepared = prepare_judging(store, trials, asked)
         for notice in prepared.notices:
             click.echo(f"Note: {harmless(notice)}", err=True)
-        context.exit(_carry_out(prepared, as_json=options["as_json"]))
+        return _carry_out(prepared, as_json=as_json, is_quiet=is_quiet)
 
 
-def _carry_out(job: PreparedJudging, *, as_json: bool) -> int:
+def _carry_out(job: PreparedJudging, *, as_json: bool, is_quiet: bool) -> int:
     """Carry it out to its end, and return the exit code."""
     progress = _Progress(len(job.trials), as_json=as_json)
     relax_gc()
@@ -111,7 +126,7 @@ def _carry_out(job: PreparedJudging, *, as_json: bool) -> int:
     except (KeyboardInterrupt, asyncio.CancelledError):
         click.echo("Interrupted. What was assessed is stored; the same command asks for the rest.", err=True)
         return INTERRUPTED
-    if not as_json:
+    if not as_json and not is_quiet:
         progress.show_table(job.store.path)
     missing = len(job.trials) - outcome.ended
     for each in outcome.failed:

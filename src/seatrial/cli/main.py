@@ -23,6 +23,7 @@ COMMANDS = {
     "annotations": "Export, import, merge and take back what reviewers said.",
     "calls": "Print what the agent of a trial and its model said to each other.",
     "check": "Find out whether the verifiers of tasks can be trusted.",
+    "classify": "Say what agents did in each turn, and name failures by a vocabulary.",
     "compare": "Compare two jobs, or the agents of one, task by task; a gate for CI.",
     "doctor": "Check what sandboxes need on this machine, and say how to get what is missing.",
     "env": "Make a new environment that works, to change into one of your own.",
@@ -53,7 +54,7 @@ COMMANDS = {
 _GROUPS = {
     "Running": ("run", "resume", "eval", "env", "gc"),
     "Results": ("view", "show", "leaderboard", "compare", "power", "report", "regrade", "calls", "export", "import"),
-    "Review": ("judge", "annotate", "annotations", "agree"),
+    "Review": ("judge", "classify", "annotate", "annotations", "agree"),
     "Tasks": ("init", "tasks", "lint", "verify", "check", "score"),
     "This machine": ("doctor", "agents", "images", "gateway", "schema"),
 }

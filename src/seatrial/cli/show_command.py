@@ -196,7 +196,11 @@ def _show_trial(named: _NamedJobs, *, as_json: bool) -> None:
     if as_json:
         _show_trial_json(record, [each.record for each in revisions], said, assessments)
         return
-    show_trial(record, revisions, said, assessments, store.file.seatrial_version)
+    from seatrial.analysis.behaviour import behaviour_of  # noqa: PLC0415 - reads calls, which no summary needs
+    from seatrial.report.behaviour import behaviour_facts  # noqa: PLC0415
+
+    behaviour = behaviour_facts(behaviour_of(store, revisions))
+    show_trial(record, revisions, said, assessments, behaviour, store.file.seatrial_version)
 
 
 def _document(shown: _JobsShown) -> dict[str, Any]:

@@ -32,11 +32,13 @@ def show_trial(
     revisions: Sequence[StoredRevision],
     annotations: Sequence[Annotation],
     assessments: Sequence[Assessment],
+    behaviour: Sequence[told.Fact],
     version: str,
 ) -> None:
     """Everything worth knowing about a trial, the most important first.
 
-    `record` is the newest of its revisions, with what reviewers and judges say. `version` is that of the Seatrial that
+    `record` is the newest of its revisions, with what reviewers and judges say. `behaviour` is
+    what its agent did in its turns. `version` is that of the Seatrial that
     made the job.
     """
     folder, latest = revisions[0].folder, revisions[-1].folder
@@ -53,6 +55,7 @@ def show_trial(
     _facts(told.machine(record))
     _table("steps", told.steps_table(record))
     _table("phases", told.phases_table(record))
+    _facts(behaviour)
     _facts(assessment_facts(assessments, record.revision))
     _table("assessed questions", questions_table(assessments, record.revision))
     show_annotations(annotations)

@@ -12,8 +12,9 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from seatrial.errors import SeatrialError, StoreError
-from seatrial.gateway.calls import CALLS_FILE, parse_calls
+from seatrial.gateway.calls import CALLS_FILE
 from seatrial.jobs.end_states import LeftFile, find_in_end_state, has_end_state
+from seatrial.jobs.turns import folders_of_rounds, read_threads
 from seatrial.judge.evidence import READ_BYTES, Evidence, Piece, absent, matches, text_piece
 from seatrial.judge.rubric import Rubric
 from seatrial.messages import AnyItem, Message, Reasoning, Refusal, ToolCall, ToolResult, as_text, plain_words
@@ -23,9 +24,8 @@ from seatrial.model.record import CHANGES, FileChanges, TrialRecord
 from seatrial.store.job_store import JobStore, StoredRevision
 from seatrial.tasks.load import load_task
 from seatrial.tasks.locked import task_trouble, unchanged_task
-from seatrial.trajectories.atif import MOST_BYTES
 from seatrial.trajectories.reading import read_messages
-from seatrial.trajectories.threads import Thread, find_threads
+from seatrial.trajectories.threads import Thread
 from seatrial.trial.rounds import Round, rounds_of
 from seatrial.trial.rubric_verifier import change_lines
 from seatrial.untrusted.files import read_below, read_bounded
@@ -67,8 +67,7 @@ def gather(
 ) -> Evidence:
     """All that a judge may see of a trial by a rubric, of the newest of its revisions."""
     record, folder = revisions[-1].record, revisions[0].folder
-    names = [step.name for step in record.steps if _can_be_folder(step.name)]
-    rounds = [f"steps/{name}" for name in names] or [""]
+    rounds = folders_of_rounds(record)
     readers: dict[str, Callable[[], Iterator[Piece]]] = {
         "instruction": lambda: _instruction(task),
         "reference": lambda: iter(references),
@@ -80,10 +79,6 @@ def gather(
     wanted = rubric.all_evidence
     pieces = [piece for kind, read in readers.items() if kind in wanted for piece in read()]
     return Evidence(tuple(pieces), rubric.digest)
-
-
-def _can_be_folder(name: str) -> bool:
-    return name not in ("", ".", "..") and "/" not in name and "\0" not in name
 
 
 def _instruction(task: JudgedTask) -> Iterator[Piece]:
@@ -167,7 +162,7 @@ def _conversation(folder: Path, rounds: Sequence[str]) -> Iterator[Piece]:
     for each in rounds:
         name = f"{each}/{CALLS_FILE}".lstrip("/")
         try:
-            threads = find_threads(parse_calls(read_below(Path(name), folder, MOST_BYTES).splitlines()))
+            threads = read_threads(folder, each)
         except (StoreError, ValueError) as error:
             yield absent("conversation", name, f"it is not known: {error}")
             continue

@@ -14,13 +14,14 @@ from seatrial.errors import ModelError, OverlongPromptError, RubricError, Seatri
 from seatrial.gateway.prices import load_prices
 from seatrial.jobs.judge_evidence import JudgedTask, gather, judged_task
 from seatrial.jobs.judge_model import BudgetSpentError, JudgeModel, graded_by_themselves, judge_refs, open_judges
+from seatrial.jobs.turns import BEHAVIOUR, TURN_RUBRIC, read_turns, turn_questions
 from seatrial.judge.assess import Subject, assess
 from seatrial.judge.evidence import Piece
 from seatrial.judge.rubric import Rubric, load_rubric
 from seatrial.model.assessment import Assessment, JudgeRef
 from seatrial.store.index import TrialEntry
 from seatrial.store.job_store import JobStore
-from seatrial.store.journal import assessment_journal
+from seatrial.store.journal import assessment_journal, behaviour_journal
 from seatrial.tasks.layout import RUBRIC_FILE
 from seatrial.trial.rubric_verifier import read_references
 
@@ -45,6 +46,8 @@ class JudgeOptions:
     concurrent: int | None = None
     max_cost_usd: float | None = None
     allow_self: bool = False
+    turns: bool = False
+    """Ask for the behaviour in each turn, in place of a rubric's questions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,7 @@ def prepare_judging(store: JobStore, trials: Sequence[TrialEntry], options: Judg
     wanted = {trial.task_id for trial in graded}
     tasks = {task.id: judged_task(task, is_own=store.is_own) for task in store.file.tasks if task.id in wanted}
     rubrics = _rubrics(tasks, options)
-    if options.rubric is None:
+    if options.rubric is None and not options.turns:
         notices += [f"{task_id}: {task.trouble}" for task_id, task in tasks.items() if task.task is None][:_NAMED]
     if without := sorted(wanted - rubrics.keys()):
         notices.append(f"no tests/{RUBRIC_FILE} to judge their trials by: {_some(without)}")
@@ -112,6 +115,9 @@ def prepare_judging(store: JobStore, trials: Sequence[TrialEntry], options: Judg
 
 
 def _rubrics(tasks: Mapping[str, JudgedTask], options: JudgeOptions) -> dict[str, OpenRubric]:
+    if options.turns:
+        rubric = _sampled(TURN_RUBRIC, options)
+        return dict.fromkeys(tasks, OpenRubric(rubric, (), _judges(rubric, options, BEHAVIOUR)))
     if options.rubric is not None:
         opened = _open_rubric(options.rubric, options)
         return dict.fromkeys(tasks, opened)
@@ -124,15 +130,22 @@ def _rubrics(tasks: Mapping[str, JudgedTask], options: JudgeOptions) -> dict[str
 
 
 def _open_rubric(path: Path, options: JudgeOptions, name: str | None = None) -> OpenRubric:
-    rubric = load_rubric(path, name)
-    rubric = rubric.model_copy(update={"samples": options.samples or rubric.samples})
+    rubric = _sampled(load_rubric(path, name), options)
+    return OpenRubric(rubric, read_references(rubric, path.parent), _judges(rubric, options, path))
+
+
+def _sampled(rubric: Rubric, options: JudgeOptions) -> Rubric:
+    return rubric.model_copy(update={"samples": options.samples or rubric.samples})
+
+
+def _judges(rubric: Rubric, options: JudgeOptions, where: object) -> tuple[JudgeRef, ...]:
     models = options.models or rubric.models
     if not models:
-        raise RubricError("no_judge", f"{path}: names no model, and none was given; add --judge MODEL")
+        raise RubricError("no_judge", f"{where}: names no model, and none was given; add --judge MODEL")
     judges = judge_refs(models, options.upstream)
     if len({judge.model for judge in judges}) < len(judges):
         raise UsageError(f"the judges {', '.join(models)} are the same model; name each once, or use --samples")
-    return OpenRubric(rubric, read_references(rubric, path.parent), tuple(judges))
+    return tuple(judges)
 
 
 def _refuse_self(
@@ -184,7 +197,8 @@ class _JudgingRun:
         self._job = job
         self._models = models
         # A journal of its own: what it has read is let go of, trial by trial.
-        self._known = {**assessment_journal(job.store.path).read()}
+        journal = behaviour_journal if job.options.turns else assessment_journal
+        self._known = {**journal(job.store.path).read()}
         self._failures = 0
         self.outcome = JudgingOutcome()
 
@@ -207,13 +221,18 @@ class _JudgingRun:
             revisions = job.store.revisions(trial.trial_id)
         except SeatrialError as error:
             return Judged(trial.trial_id, failure=str(error))
-        evidence = gather(job.store, revisions, job.tasks[trial.task_id], opened.rubric, opened.references)
+        rubric = opened.rubric
+        if job.options.turns:
+            rubric, evidence = turn_questions(read_turns(revisions[0].folder, revisions[-1].record), rubric)
+        else:
+            evidence = gather(job.store, revisions, job.tasks[trial.task_id], rubric, opened.references)
         judges = [self._models[ref].for_trial() for ref in opened.judges]
         subject = Subject(trial.trial_id, revisions[-1].record.revision)
-        found = await assess(subject, evidence, opened.rubric, judges, known=known, version=__version__)
+        found = await assess(subject, evidence, rubric, judges, known=known, version=__version__)
         if found is None:
-            return Judged(trial.trial_id, _latest(known, opened.rubric, subject), is_earlier=True)
-        job.store.add_assessment(found)  # before anything else is waited for, so that no interruption can lose it
+            return Judged(trial.trial_id, _latest(known, rubric, subject), is_earlier=True)
+        keep = job.store.add_behaviour if job.options.turns else job.store.add_assessment
+        keep(found)  # before anything else is waited for, so that no interruption can lose it
         return Judged(trial.trial_id, found)
 
     def note(self, judged: Judged) -> None:

@@ -253,12 +253,11 @@ def _read(question: Question, entries: _Table, strange: Sequence[str], view: Vie
     if "answer" in entry.doubled:
         return _fault("doubled", "it has more than one answer")
     answer = _answer(question, entry["answer"])
-    if isinstance(answer, Unscored):
-        return answer
     sure = number(entry.get("confidence")) if question.confidence else None
     if question.confidence and (sure is None or not 0.0 <= sure <= 1.0):
-        found = _short(entry.get("confidence"))
-        return _fault("malformed", f"expected a confidence from 0 to 1, found {found}")
+        answer = _fault("malformed", f"expected a confidence from 0 to 1, found {_short(entry.get('confidence'))}")
+    if isinstance(answer, Unscored):
+        return answer
     reason = entry.get("reason")
     quotes = tuple(Quote(text=each, found=view.holds(each)) for each in _quotes(entry.get("quotes")))
     return Answered(answer, _clean(reason, _LONGEST_REASON) if isinstance(reason, str) else None, quotes, sure)

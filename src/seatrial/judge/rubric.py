@@ -9,6 +9,7 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
@@ -97,7 +98,7 @@ class Rubric(StrictModel):
     """A rubric as read."""
 
     name: Annotated[str, Field(min_length=1)]
-    questions: Annotated[tuple[Question, ...], Field(min_length=1, max_length=_MOST_QUESTIONS)]
+    questions: Annotated[tuple[Question, ...], Field(min_length=1)]
     persona: str = ""
     template: str = ""
     """Instructions of the author's own; `{criteria}` in them is the place of the questions."""
@@ -265,6 +266,8 @@ class _Reader:
         tables = table[given[0]]
         if not isinstance(tables, list) or not tables or not all(isinstance(each, dict) for each in tables):
             raise self._error("no_questions", f"{given[0]}: expected one [[{given[0]}]] table or more")
+        if len(tables) > _MOST_QUESTIONS:
+            raise self._error("bad_value", f"{given[0]}: there are {len(tables):,}, expected up to {_MOST_QUESTIONS}")
         values: dict[str, Any] = {"name": name}
         if given[0] == "criterion":
             values["mode"] = "batched"  # as rewardkit does without being told
@@ -464,3 +467,30 @@ def _slug(given: Any, number: int) -> str:
     kept = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in str(given or "").lower())
     name = "_".join(filter(None, kept.split("_")))[:60].strip("_")
     return name or f"q{number}"
+
+
+# Vocabularies: rubrics with one question, whose labels are categories of failures.
+
+_VOCABULARIES = Path(__file__).parent / "vocabularies"
+
+
+def vocabularies() -> dict[str, Path]:
+    """The vocabularies that come with Seatrial, by their names."""
+    return {path.stem: path for path in sorted(_VOCABULARIES.glob("*.toml"))}
+
+
+def find_vocabulary(name: str) -> Path:
+    """The file of a vocabulary, named by itself or by a file of the user's. Raises RubricError."""
+    known = vocabularies()
+    if name in known or Path(name).exists():
+        return known.get(name, Path(name))
+    raise RubricError("unreadable", f"there is no vocabulary {name!r}; expected a file, or {', '.join(known)}")
+
+
+@cache
+def known_actions() -> Mapping[str, str]:
+    """What to do about a category, by the vocabularies that come with Seatrial."""
+    every = (
+        option for path in vocabularies().values() for each in load_rubric(path).questions for option in each.options
+    )
+    return {category_slug(option.name): option.action for option in every if option.action}

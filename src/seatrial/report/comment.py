@@ -7,6 +7,7 @@ from seatrial.analysis.comparability import difference_line
 from seatrial.analysis.compare import Comparison, TaskPair
 from seatrial.analysis.tables import Table
 from seatrial.model.outcome import format_mean
+from seatrial.report.behaviour import behaviour_table, worklist_table
 from seatrial.report.document import ReportDocument, arms_table, comparisons_table, headline, share_words, signed, some
 from seatrial.report.markdown import escaped, markdown_table, md_heading, md_name, md_prose
 from seatrial.report.people import people_lines
@@ -51,6 +52,7 @@ def _parts(document: ReportDocument) -> Iterator[str]:
         yield from _doubts(document)
         yield from (_flips(each.comparison) for each in document.comparisons if each.comparison.paired)
     yield from _failures(document)
+    yield from _behaviour(document)
     if document.people:
         yield "### What people say\n"
         yield " ".join(md_prose(line) for line in people_lines(document.people)) + "\n"
@@ -101,6 +103,11 @@ def _doubts(document: ReportDocument) -> Iterator[str]:
             )
 
 
+def _behaviour(document: ReportDocument) -> Iterator[str]:
+    if document.behaviour:
+        yield _folded("What agents did, turn by turn", _table(behaviour_table(document.behaviour[:_MOST_ARMS])))
+
+
 def _failures(document: ReportDocument) -> Iterator[str]:
     found = document.taxonomy
     if found.failures:
@@ -112,6 +119,8 @@ def _failures(document: ReportDocument) -> Iterator[str]:
         table = _table(Table(header, rows, names=4))
         more = _remark(some(found.failures, _MOST_TAGS, "rows"))
         yield _folded("Why trials failed", "\n".join([table, *more]))
+    if document.work:
+        yield _folded("What to do", _table(worklist_table(document.work, _MOST_TAGS)))
     if found.unjudged:
         trials = sum(cause.trials for cause in found.unjudged)
         lines = [

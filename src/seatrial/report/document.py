@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from seatrial.analysis.arms import Arm, arms_of
+from seatrial.analysis.behaviour import BehaviourFigures, WorkItem, arm_behaviour, worklist
 from seatrial.analysis.comparability import Comparability, Difference, comparability, difference_line
 from seatrial.analysis.compare import Comparison, after_holm, compare_arms
 from seatrial.analysis.failures import Taxonomy, taxonomy_of
@@ -308,8 +309,9 @@ class ReportDocument:
     """Everything that a report says. `figures` and `corrected` are in the order of `arms`; `baseline` is one of them.
 
     `comparisons` are of each arm with the baseline, and of the first two in the ranking where the baseline is neither;
-    `lead` is that of the first two, None where there are no two with a mean or they cannot be compared. `people` is
-    what reviewers say, None where nobody has said anything.
+    `lead` is that of the first two, None where there are no two with a mean or they cannot be compared. `behaviour`
+    is what agents did in their turns, where that was classified, and `work` what to do about failures. `people` is what
+    reviewers say, None where nobody has said anything.
     """
 
     title: str
@@ -324,6 +326,8 @@ class ReportDocument:
     leaderboard: Leaderboard
     heat: HeatMap
     taxonomy: Taxonomy
+    behaviour: tuple[BehaviourFigures, ...]
+    work: tuple[WorkItem, ...]
     people: AgreementReport | None
     tested: int
     """How many comparisons p-values are adjusted for: those shown, and those that ranks go by."""
@@ -364,6 +368,7 @@ def make_document(jobs: Sequence[LoadedJob], options: ReportOptions | None = Non
     others = _others(leaderboard, pairs)
     comparisons, notices = _comparisons(pairs, others, clusters, options)
     tested = len(others) + sum(each.adjusted is not None for each in comparisons)
+    taxonomy = taxonomy_of(arms, level=options.level)
     return ReportDocument(
         title=options.title or _title(jobs),
         options=options,
@@ -376,7 +381,9 @@ def make_document(jobs: Sequence[LoadedJob], options: ReportOptions | None = Non
         lead=next((each for each in comparisons if _is_of(each.comparison, first_two)), None),
         leaderboard=leaderboard,
         heat=heat_map(arms),
-        taxonomy=taxonomy_of(arms, level=options.level),
+        taxonomy=taxonomy,
+        behaviour=arm_behaviour(arms, level=options.level, clusters=clusters),
+        work=worklist(arms, taxonomy),
         people=_people(jobs, options),
         tested=tested,
         period=_period(jobs),

@@ -7,6 +7,7 @@
     damaged/<trial id>.<n> what was in the place of a record and did not count, since the trial was run again
     annotations.jsonl      what reviewers said
     assessments.jsonl      what judges answered
+    behaviour.jsonl        how turns were classified
     index.jsonl            a cache of the records
     .drafts/  .lock        trials being written; who is at work
 
@@ -40,8 +41,10 @@ from seatrial.store.index import INDEX, Index, TrialEntry
 from seatrial.store.journal import (
     ANNOTATIONS,
     ASSESSMENTS,
+    BEHAVIOUR,
     annotation_journal,
     assessment_journal,
+    behaviour_journal,
     ignore_damage,
     with_annotations,
 )
@@ -79,6 +82,7 @@ class JobStore:
         self._content = content
         self._journal = annotation_journal(path)
         self._assessments = assessment_journal(path)
+        self._behaviour = behaviour_journal(path)
         self._records: Records | None = None
         self._counted: set[str] | None = None  # while the lock is held, and nobody else adds to it
 
@@ -253,6 +257,15 @@ class JobStore:
     def assessments(self, damaged: Callable[[str], None] = ignore_damage) -> dict[str, list[Assessment]]:
         """What judges answered, by the ids of trials, in order. `damaged` is told of lines that cannot be read."""
         return {trial_id: [*found] for trial_id, found in self._assessments.read(damaged).items()}
+
+    def add_behaviour(self, classified: Assessment) -> None:
+        """Add how the turns of a trial were classified, as `add_assessment` does."""
+        self.trial_folder(classified.trial_id)
+        self._behaviour.append(classified)
+
+    def behaviour(self, damaged: Callable[[str], None] = ignore_damage) -> dict[str, list[Assessment]]:
+        """How turns were classified, by the ids of trials, in order."""
+        return {trial_id: [*found] for trial_id, found in self._behaviour.read(damaged).items()}
 
     def revisions(self, trial_id: str) -> list[StoredRevision]:
         """Every record of a trial that counts, the first one first. Raises as `record` does."""
@@ -516,7 +529,7 @@ def end_regrade(job: Path) -> None:
 # Which files make up a job, so that nothing else is written over them.
 
 _OF_OLDER_VERSIONS = "index.checkpoint"
-_FILES = (JOB, SEAL, INDEX, _OF_OLDER_VERSIONS, ANNOTATIONS, ASSESSMENTS, REGRADE, ".lock")
+_FILES = (JOB, SEAL, INDEX, _OF_OLDER_VERSIONS, ANNOTATIONS, ASSESSMENTS, BEHAVIOUR, REGRADE, ".lock")
 _PARTS = frozenset({*_FILES, REVISIONS, "trials", "tries", ".drafts", "contents", DAMAGED})
 
 

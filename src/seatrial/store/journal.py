@@ -27,6 +27,7 @@ _TAIL = 64
 
 ANNOTATIONS = "annotations.jsonl"
 ASSESSMENTS = "assessments.jsonl"
+BEHAVIOUR = "behaviour.jsonl"
 
 
 E = TypeVar("E", ReviewEntry, Assessment)
@@ -124,6 +125,11 @@ def annotation_journal(folder: Path) -> Journal[ReviewEntry]:
 def assessment_journal(folder: Path) -> Journal[Assessment]:
     """What judges answered about the trials of a job."""
     return Journal(folder / ASSESSMENTS, Assessment)
+
+
+def behaviour_journal(folder: Path) -> Journal[Assessment]:
+    """How the turns of trials were classified, by rules and by judges; apart, for it has a line on every turn."""
+    return Journal(folder / BEHAVIOUR, Assessment)
 
 
 def with_annotations(record: TrialRecord, said: Sequence[Annotation]) -> TrialRecord:

@@ -1,4 +1,4 @@
-"""What an agent did in each of its turns: executing, verifying, deliberating or exploring, told by its tool calls alone.
+"""What an agent did in each of its turns: executing, verifying, deliberating or exploring, told by its calls alone.
 
 `verification` looks back: it tests, compares, reads again what was written. `exploration` finds out what there is.
 `deliberation` plans without doing. `execution` is the obvious next step. Of several actions in one turn the most
@@ -13,7 +13,8 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from itertools import pairwise
+from typing import Literal, NamedTuple, get_args
 
 from seatrial.messages import AnyItem, Message, Reasoning, Refusal, ToolCall
 from seatrial.trajectories.first_failure import subject_of
@@ -113,19 +114,12 @@ def _acts(answer: Sequence[AnyItem], written: set[str]) -> Iterator[_Act]:
 
 _FENCED = re.compile(r"```(?:bash|sh|shell|console)\n(.*?)```", re.DOTALL)
 _NAME_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-_TOOLS: tuple[tuple[frozenset[str], Behaviour, str], ...] = tuple(
-    (frozenset(names.split()), behaviour, words)
-    for names, behaviour, words in (
-        ("think thinking plan planning todo todos reflect reason", "deliberation", "plans with"),
-        ("test tests verify validate check lint diff compare diagnostics", "verification", "checks with"),
-        ("ask clarify question", "exploration", "asks with"),
-        ("write edit create replace insert patch delete remove move rename save update", "execution", "writes"),
-        (
-            "read view open cat grep glob search find ls list fetch browse show inspect query lookup",
-            "exploration",
-            "reads",
-        ),
-    )
+_TOOLS: Sequence[tuple[str, Behaviour, str]] = (
+    ("think thinking plan planning todo todos reflect reason", "deliberation", "plans with"),
+    ("test tests verify validate check lint diff compare", "verification", "checks with"),
+    ("ask clarify question", "exploration", "asks with"),
+    ("write edit create replace insert patch delete remove move save update", "execution", "writes"),
+    ("read view open cat grep glob search find ls list fetch show query", "exploration", "reads"),
 )
 _EDITORS: Mapping[str, str] = {"view": "view", "create": "create", "str_replace": "replace", "insert": "insert"}
 """What editors of several commands are told to do, as the name of a tool."""
@@ -149,7 +143,7 @@ def _by_name(call: ToolCall, name: str | None, written: set[str]) -> _Act:
     """A tool that is told by its name, or an editor by what it is told to do."""
     words = {word.lower() for word in _NAME_WORDS.findall(name or call.name[:200])}
     path = subject_of(call) if call.table else ""
-    behaviour, does = next(((each, does) for names, each, does in _TOOLS if names & words), ("execution", ""))
+    behaviour, does = next(((each, does) for names, each, does in _TOOLS if words & {*names.split()}), ("execution", ""))
     if not does:
         return _Act("execution", _UNKNOWN, f"calls {_short(call.name)}")
     if does == "reads" and path in written:
@@ -161,50 +155,47 @@ def _by_name(call: ToolCall, name: str | None, written: set[str]) -> _Act:
 
 # Commands of a shell, by their programs.
 
+_VERIFYING = (
+    "pytest py.test tox nox unittest doctest mypy pyright ruff flake8 pylint black eslint tsc jest vitest mocha ctest "
+    "rspec phpunit shellcheck valgrind diff cmp colordiff sha1sum sha256sum md5sum cksum test [ [[ jsonschema yamllint "
+    "xmllint bats"
+)
+_EXPLORING = (
+    "ls cat head tail less more find fd grep egrep rg ag ack tree pwd which whereis type file stat wc du df ps env "
+    "printenv uname id whoami hostname nproc free lscpu strings hexdump xxd od nm objdump readelf ldd man help info "
+    "curl wget jq yq sqlite3 psql nl locate readlink realpath top lsof netstat ss dig history date"
+)
+_EXECUTING = (
+    "tee touch mkdir rmdir rm mv cp ln chmod chown patch apply_patch install dd truncate apt apt-get yum dnf apk brew "
+    "pip pip3 conda npm yarn pnpm gcc g++ cc clang cmake make ninja cargo go git tar unzip zip gzip kill"
+)
 _PROGRAMS: Mapping[str, Behaviour] = {
-    name: behaviour
-    for behaviour, names in (
-        (
-            "verification",
-            "pytest py.test tox nox unittest doctest mypy pyright ruff flake8 pylint black eslint tsc jest vitest mocha "
-            "ctest rspec phpunit shellcheck valgrind diff cmp colordiff sha1sum sha256sum md5sum cksum test [ [[ "
-            "jsonschema yamllint xmllint bats",
-        ),
-        (
-            "exploration",
-            "ls cat head tail less more find fd grep egrep rg ag ack tree pwd which whereis type file stat wc du df ps "
-            "env printenv uname id whoami hostname nproc free lscpu strings hexdump xxd od nm objdump readelf ldd man "
-            "help info curl wget jq yq sqlite3 psql nl locate readlink realpath top lsof netstat ss dig history date",
-        ),
-        (
-            "execution",
-            "tee touch mkdir rmdir rm mv cp ln chmod chown patch apply_patch install dd truncate apt apt-get yum dnf apk "
-            "brew pip pip3 conda npm yarn pnpm gcc g++ cc clang cmake make ninja cargo go git tar unzip zip gzip kill",
-        ),
-    )
-    for name in names.split()
+    **dict.fromkeys(_VERIFYING.split(), "verification"),
+    **dict.fromkeys(_EXPLORING.split(), "exploration"),
+    **dict.fromkeys(_EXECUTING.split(), "execution"),
 }
-_PARTS: Mapping[str, Mapping[str, Behaviour]] = {
-    program: {name: behaviour for behaviour, names in parts for name in names.split()}
-    for program, parts in {
-        "git": (
-            ("verification", "diff status"),
-            ("exploration", "log show blame branch ls-files grep remote rev-parse describe"),
-        ),
-        "go": (("verification", "test vet"), ("exploration", "list env doc version")),
-        "cargo": (("verification", "test check clippy bench"), ("exploration", "tree metadata search")),
-        "npm": (("verification", "test t lint check typecheck"), ("exploration", "ls list view")),
-        "yarn": (("verification", "test lint check typecheck"), ("exploration", "list info why")),
-        "pnpm": (("verification", "test lint check typecheck"), ("exploration", "list why")),
-        "make": (("verification", "test tests check lint verify"), ("exploration", "help")),
-        "mvn": (("verification", "test verify"),),
-        "gradle": (("verification", "test check"),),
-        "dotnet": (("verification", "test"),),
-        "bazel": (("verification", "test"), ("exploration", "query")),
-        "pip": (("verification", "check"), ("exploration", "list show freeze index download")),
-        "pip3": (("verification", "check"), ("exploration", "list show freeze index")),
-        "apt": (("exploration", "list show search policy"),),
-    }.items()
+_VERIFYING_PARTS: Mapping[str, str] = {
+    "bazel": "test",
+    "cargo": "test check clippy bench",
+    "dotnet": "test",
+    "git": "diff status",
+    "go": "test vet",
+    "gradle": "test check",
+    "make": "test tests check lint verify",
+    "mvn": "test verify",
+    "npm": "test t lint check typecheck",
+    "pip": "check",
+    "pnpm": "test lint check typecheck",
+    "yarn": "test lint check typecheck",
+}
+_EXPLORING_PARTS: Mapping[str, str] = {
+    "apt": "list show search policy",
+    "cargo": "tree metadata search",
+    "git": "log show blame branch ls-files grep remote rev-parse describe",
+    "go": "list env doc version",
+    "npm": "ls list view",
+    "pip": "list show freeze index",
+    "pip3": "list show freeze index",
 }
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh"})
 _PYTHONS = re.compile(r"python[\d.]*|pypy\d?")
@@ -215,6 +206,8 @@ _WRAPPERS = frozenset(
 )
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w{1,40})\1([^\n]*)\n.*?(?:\n\s*\2\b|\Z)", re.DOTALL)
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_STREAM_EDITORS = frozenset({"awk", "perl", "sed"})
+_READERS = frozenset({"cat", "head", "less", "tail"})
 _AMOUNT = re.compile(r"-|\d+(?:\.\d+)?[smhd]?$")
 
 
@@ -271,7 +264,7 @@ def _of_simple(words: Sequence[str], written: set[str], depth: int = 0) -> list[
 
 
 def _written_to(words: Sequence[str]) -> str:
-    for sign, target in zip(words, words[1:], strict=False):
+    for sign, target in pairwise(words):
         if sign in (">", ">>", ">|", "&>") and not target.startswith("/dev/"):
             return target
     return ""
@@ -279,23 +272,25 @@ def _written_to(words: Sequence[str]) -> str:
 
 def _by_program(program: str, rest: Sequence[str], written: set[str]) -> _Act:
     shown = _short(program)
+    part = next((word.partition(":")[0] for word in rest if not word.startswith("-") and word != "run"), "")
+    behaviour: Behaviour = _PROGRAMS.get(program, "execution")
+    sure, words = _KNOWN if program in _PROGRAMS else _UNKNOWN, f"runs {shown}"
     if any(word in ("--help", "--version") for word in rest):
-        return _Act("exploration", _KNOWN, f"asks {shown} about itself")
-    if program in ("sed", "perl"):
-        if any(word.startswith(("-i", "-pi")) for word in rest):
-            return _Act("execution", _KNOWN, f"edits with {shown}")
-        return _Act("exploration", _LIKELY, f"reads with {shown}")
-    if program == "awk":
-        return _Act("exploration", _LIKELY, "reads with awk")
-    part = next((word for word in rest if not word.startswith("-") and word != "run"), "")
-    if behaviour := _PARTS.get(program, {}).get(part.partition(":")[0]):
-        return _Act(behaviour, _KNOWN, f"runs {shown} {_short(part)}")
-    behaviour = _PROGRAMS.get(program)
-    if program in ("cat", "head", "tail", "less") and any(posixpath.normpath(word) in written for word in rest):
-        return _Act("verification", _LIKELY, f"reads {_short(rest[-1])} again, which it wrote")
-    if behaviour is None:
-        return _Act("execution", _UNKNOWN, f"runs {shown}")
-    return _Act(behaviour, _KNOWN, f"runs {shown}")
+        behaviour, sure, words = "exploration", _KNOWN, f"asks {shown} about itself"
+    elif program in _STREAM_EDITORS:
+        edits = any(word.startswith(("-i", "-pi")) for word in rest)
+        behaviour, sure, words = (
+            ("execution" if edits else "exploration"),
+            _LIKELY,
+            f"{'edits' if edits else 'reads'} with {shown}",
+        )
+    elif program in _READERS and (again := next((word for word in rest if posixpath.normpath(word) in written), "")):
+        behaviour, sure, words = "verification", _LIKELY, f"reads {_short(again)} again, which it wrote"
+    elif part in _VERIFYING_PARTS.get(program, "").split():
+        behaviour, sure, words = "verification", _KNOWN, f"runs {shown} {part}"
+    elif part in _EXPLORING_PARTS.get(program, "").split():
+        behaviour, sure, words = "exploration", _KNOWN, f"runs {shown} {part}"
+    return _Act(behaviour, sure, words)
 
 
 # Words alone: cues, which say little.
@@ -303,17 +298,17 @@ def _by_program(program: str, rest: Sequence[str], written: set[str]) -> _Act:
 _CUES: tuple[tuple[Behaviour, re.Pattern[str], str], ...] = (
     (
         "verification",
-        re.compile(r"\b(?:verif(?:y|ied|ies)|double[- ]check|check(?:ed|ing)?|confirm(?:ed|s)?|as expected)\b", re.I),
+        re.compile(r"(?i)\b(?:verif(?:y|ied|ies)|double[- ]check|check(?:ed|ing)?|confirm(?:ed|s)?|as expected)\b"),
         "words alone, which look back",
     ),
     (
         "exploration",
-        re.compile(r"\?|\b(?:maybe|perhaps|might|alternatively|hypothes[ei]s|what if|not sure|another way)\b", re.I),
+        re.compile(r"(?i)\?|\b(?:maybe|perhaps|might|alternatively|hypothes[ei]s|what if|not sure|another way)\b"),
         "words alone, which ask or suppose",
     ),
     (
         "deliberation",
-        re.compile(r"\b(?:plan|first|then|next|because|therefore|approach|step \d|need to|let me think)\b", re.I),
+        re.compile(r"(?i)\b(?:plan|first|then|next|because|therefore|approach|step \d|need to|let me think)\b"),
         "words alone, which plan or reason",
     ),
 )

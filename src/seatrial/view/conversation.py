@@ -5,8 +5,8 @@ What was said is a stranger's and may be endless; what is long is shown by its b
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -19,6 +19,7 @@ from seatrial.messages import AnyItem, ToolCall, ToolResult, as_text
 from seatrial.model.trace import ModelCall
 from seatrial.report.conversation import CallParts, ShownPart, describe_threads, headline, part_calls, shown_parts
 from seatrial.report.text import counted
+from seatrial.trajectories.behaviour import LOW, AgentTurn, turns_of
 from seatrial.trajectories.first_failure import ToolStep, error_of, first_failure
 from seatrial.trajectories.threads import Thread, find_threads
 from seatrial.untrusted.files import read_bounded
@@ -69,6 +70,12 @@ class ShownTurn:
     thread: str | None
     said: tuple[TurnPart, ...]
     is_error: bool
+    behaviour: AgentTurn | None = None
+    """What the agent did in it, by rules; None for a call that is no turn."""
+
+    @property
+    def is_uncertain(self) -> bool:
+        return self.behaviour is not None and self.behaviour.confidence < LOW
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +94,8 @@ class Conversation:
     threads: tuple[Thread, ...]
     failure: ToolStep | None
     trouble: str = ""
+    behaviour: Mapping[int, AgentTurn] = field(default_factory=dict)
+    """What the agent did, by the index of the call."""
 
     @property
     def pages(self) -> int:
@@ -108,7 +117,8 @@ class Conversation:
     def turns(self, page: int) -> list[ShownTurn]:
         """The turns of a page, which are numbered from 1."""
         parts = islice(part_calls(self.calls, self.threads, full=False), (page - 1) * TURNS, page * TURNS)
-        return [_turn(each, self.failure) for each in parts]
+        shown = (_turn(each, self.failure) for each in parts)
+        return [replace(each, behaviour=self.behaviour.get(each.index)) for each in shown]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +154,8 @@ def _read(folder: Path, path: Path, stamp: tuple[int, int, int]) -> Conversation
         threads = tuple(find_threads(calls))
     except ValueError as error:
         threads, trouble = (), trouble or f"the calls cannot be put together: {error}"
-    return Conversation(tuple(calls), threads, first_failure(threads), trouble)
+    behaviour = {turn.call: turn for turn in turns_of(threads)}
+    return Conversation(tuple(calls), threads, first_failure(threads), trouble, behaviour)
 
 
 # For all pages of its turns; a large one would take too much memory to be kept.

@@ -20,6 +20,7 @@ from seatrial.report.html.more_sections import compared_link, comparing_section,
 from seatrial.report.html.parts import LONGEST_NOTE, PageSection, marks_of
 from seatrial.report.html.sections import (
     agents_section,
+    behaviour_section,
     denominators_section,
     failures_section,
     people_section,
@@ -208,6 +209,7 @@ def page_sections(document: ReportDocument) -> list[PageSection]:
         cost_section(document),
         times_section(document),
         failures_section(document),
+        *([behaviour_section(document)] if document.behaviour else []),
         *reviewed,
         denominators_section(document),
         methods_section(document),

@@ -10,6 +10,7 @@ from seatrial.analysis.groups import HeatCell, HeatMap
 from seatrial.analysis.leaderboard import LeaderboardRow
 from seatrial.model.outcome import Outcome, format_mean, format_reward
 from seatrial.report import people
+from seatrial.report.behaviour import behaviour_table, worklist_table
 from seatrial.report.document import ReportDocument, in_words
 from seatrial.report.html.parts import (
     REVIEWED,
@@ -33,6 +34,7 @@ from seatrial.report.pictures.pictures import ForestRow, HeatRow, HeatSquare, fo
 from seatrial.report.text import OUTCOME_WORDS, counted, doubts, format_cost, format_duration, harmless
 from seatrial.review.agreement import AgreementReport
 from seatrial.stats.corrected import CorrectedMean
+from seatrial.trajectories.behaviour import LOW
 
 _MOST_ROWS = 60
 
@@ -300,6 +302,7 @@ def failures_section(document: ReportDocument) -> PageSection:
             _totals(found.totals, arms),
         ),
         PageTable("Failures by category", _TAG_HEAD, _tags(found.failures, arms), rest),
+        page_table("What to do", worklist_table(document.work, _MOST_ROWS)),
         PageTable("First failing step", ("step", "agent", "trials", "example"), _steps(found.steps, arms)),
         PageTable("Observed beside the verdict, no failure by itself", _TAG_HEAD, _tags(found.evidence, arms)),
         PageTable(
@@ -311,6 +314,16 @@ def failures_section(document: ReportDocument) -> PageSection:
     said = "Shares are means over tasks with their intervals. A trial may be in several categories."
     shown = tuple(table for table in tables if table.rows)
     return PageSection("failures", "What goes wrong?", (said,), (), shown)
+
+
+def behaviour_section(document: ReportDocument) -> PageSection:
+    """What agents did, where `seatrial classify` has found out."""
+    said = (
+        "Shares of turns are means over tasks with their intervals. Rules and judges are different instruments; "
+        f"compare agents by one of them. Turns with a confidence below {LOW} are counted all the same."
+    )
+    table = page_table("Behaviour by agent", behaviour_table(document.behaviour))
+    return PageSection("behaviour", "What did agents do?", (said,), (), (table,))
 
 
 def _totals(counts: Sequence[FailedCount], arms: dict[str, Arm]) -> tuple[tuple[PageCell, ...], ...]:

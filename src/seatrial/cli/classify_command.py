@@ -11,12 +11,11 @@ import click
 from seatrial.analysis.behaviour import ClassifiedTrial, behaviour_figures, classified_trials, likeness_to_passed
 from seatrial.analysis.loaded import LoadedJob, filter_job, load_job
 from seatrial.analysis.tables import Table
-from seatrial.cli.analysis_options import SEED, where_option
-from seatrial.cli.judge_command import judge_trials
+from seatrial.cli.analysis_options import where_option
+from seatrial.cli.judge_command import ASKING, LIMITS, judge_trials, options_asked
 from seatrial.cli.options import OptionGroup, grouped
 from seatrial.cli.screen import show_table
 from seatrial.errors import JobError, SeatrialError, UsageError
-from seatrial.jobs.judging import USUAL_CONCURRENT, JudgeOptions
 from seatrial.jobs.turns import classified, read_turns
 from seatrial.judge.rubric import find_vocabulary
 from seatrial.model.assessment import Assessment
@@ -24,8 +23,6 @@ from seatrial.report.behaviour import LIKENESS_COLUMNS, behaviour_table, likenes
 from seatrial.report.text import counted, harmless
 from seatrial.stats.sequences import Likeness
 from seatrial.store.index import TrialEntry
-
-_AT_LEAST_1 = click.IntRange(min=1)
 
 _WHAT = OptionGroup(
     "What to classify, and by whom",
@@ -42,28 +39,18 @@ _WHAT = OptionGroup(
             metavar="FILE",
             help="Have judges name the failures of trials that did not pass, by this file or one of mast, trail, …",
         ),
-        click.option("--upstream", metavar="UPSTREAM", help="Where the judges are.  [the provider of each model]"),
-        click.option("--samples", type=_AT_LEAST_1, metavar="N", help="Ask each judge N times.  [1]"),
         where_option("Classify"),
-        click.option("--allow-self", is_flag=True, help="Let a model classify the trials of its own agent."),
+        *ASKING,
     ),
 )
 _HOW = OptionGroup(
     "How",
     (
-        click.option(
-            *("-n", "--concurrent"), type=_AT_LEAST_1, metavar="N", help=f"Trials at a time.  [{USUAL_CONCURRENT}]"
-        ),
-        click.option(
-            "--max-cost",
-            type=click.FloatRange(min=0, min_open=True),
-            metavar="USD",
-            help="Stop asking when judges have cost this much.",
-        ),
-        SEED,
+        *LIMITS,
         click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each trial."),
     ),
 )
+_FAILED = ("fail", "partial", "no_output", "invalid_output")
 _EXAMPLES = """
 seatrial classify jobs/first
 seatrial classify jobs/first --judge claude-sonnet-5 --max-cost 2
@@ -88,9 +75,11 @@ def command(context: click.Context, /, job: Path, **options: Any) -> None:
     if options["vocabulary"]:
         _name_failures(context, found, options)
     trials = _classify(found)
-    code = judge_trials(found.store, trials, _asked(options, turns=True), is_quiet=True) if options["judges"] else 0
+    code = (
+        judge_trials(found.store, trials, options_asked(options, turns=True), is_quiet=True) if options["judges"] else 0
+    )
     every = classified_trials(found.trials, found.store.behaviour())
-    alike = _alike(every, options["seed"])
+    alike = _alike(every)
     if options["as_json"]:
         for each in every:
             click.echo(json.dumps(_document(each, alike.get((each.source, each.trial.trial_id)))))
@@ -103,24 +92,11 @@ def _name_failures(context: click.Context, job: LoadedJob, options: dict[str, An
     """Have judges answer the one question of a vocabulary, and end the command."""
     if not options["judges"]:
         raise UsageError("--vocabulary: only a judge can name failures; add --judge MODEL")
-    failed = [trial for trial in job.trials if trial.outcome in ("fail", "partial")]
+    failed = [trial for trial in job.trials if trial.outcome in _FAILED]
     if not failed:
         raise JobError(f"{job.path}: no trial failed, so there is no failure to name")
-    asked = _asked(options, rubric=find_vocabulary(options["vocabulary"]))
+    asked = options_asked(options, find_vocabulary(options["vocabulary"]))
     context.exit(judge_trials(job.store, failed, asked, as_json=options["as_json"]))
-
-
-def _asked(options: dict[str, Any], rubric: Path | None = None, *, turns: bool = False) -> JudgeOptions:
-    return JudgeOptions(
-        rubric=rubric,
-        turns=turns,
-        models=options["judges"],
-        upstream=options["upstream"],
-        samples=options["samples"],
-        concurrent=options["concurrent"],
-        max_cost_usd=options["max_cost"],
-        allow_self=options["allow_self"],
-    )
 
 
 def _classify(job: LoadedJob) -> list[TrialEntry]:
@@ -157,12 +133,12 @@ _Alike = dict[tuple[str, str], Likeness]
 """By source and trial."""
 
 
-def _alike(every: Sequence[ClassifiedTrial], seed: int) -> _Alike:
+def _alike(every: Sequence[ClassifiedTrial]) -> _Alike:
     sources = dict.fromkeys(each.source for each in every)
     return {
         (source, trial_id): alike
         for source in sources
-        for trial_id, alike in likeness_to_passed([each for each in every if each.source == source], seed).items()
+        for trial_id, alike in likeness_to_passed([each for each in every if each.source == source]).items()
     }
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,26 @@ from seatrial.store.job_store import JobStore
 
 _AT_LEAST_1 = click.IntRange(min=1)
 
+ASKING = (
+    click.option("--upstream", metavar="UPSTREAM", help="Where the judges are.  [the provider of each model]"),
+    click.option("--samples", type=_AT_LEAST_1, metavar="N", help="Ask each judge N times.  [the rubric's]"),
+    click.option("--allow-self", is_flag=True, help="Let a model judge the trials of its own agent."),
+)
+"""Options of every command that asks judges."""
+
+LIMITS = (
+    click.option(
+        *("-n", "--concurrent"), type=_AT_LEAST_1, metavar="N", help=f"Trials at a time.  [{USUAL_CONCURRENT}]"
+    ),
+    click.option(
+        "--max-cost",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="USD",
+        help="Stop asking when judges have cost this much.",
+    ),
+)
+"""Options of every command that asks judges, about how it is done."""
+
 _WHAT = OptionGroup(
     "What to judge, and by whom",
     (
@@ -48,24 +68,14 @@ _WHAT = OptionGroup(
             metavar="MODEL",
             help="A model that judges; several are several judges.  [those of the rubric]",
         ),
-        click.option("--upstream", metavar="UPSTREAM", help="Where the judges are.  [the provider of each model]"),
-        click.option("--samples", type=_AT_LEAST_1, metavar="N", help="Ask each judge N times.  [the rubric's]"),
         where_option("Judge"),
-        click.option("--allow-self", is_flag=True, help="Let a model judge the trials of its own agent."),
+        *ASKING,
     ),
 )
 _HOW = OptionGroup(
     "How",
     (
-        click.option(
-            *("-n", "--concurrent"), type=_AT_LEAST_1, metavar="N", help=f"Trials at a time.  [{USUAL_CONCURRENT}]"
-        ),
-        click.option(
-            "--max-cost",
-            type=click.FloatRange(min=0, min_open=True),
-            metavar="USD",
-            help="Stop asking when judges have cost this much.",
-        ),
+        *LIMITS,
         click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each assessment."),
     ),
 )
@@ -89,8 +99,15 @@ def command(context: click.Context, /, job: Path, **options: Any) -> None:
     limit of cost is reached, 130 when interrupted.
     """
     found = filter_job(load_job(job), options["where"])
-    asked = JudgeOptions(
-        rubric=options["rubric"],
+    asked = options_asked(options, options["rubric"])
+    context.exit(judge_trials(found.store, found.trials, asked, as_json=options["as_json"]))
+
+
+def options_asked(options: Mapping[str, Any], rubric: Path | None = None, *, turns: bool = False) -> JudgeOptions:
+    """What ASKING and LIMITS say, about a rubric or about turns."""
+    return JudgeOptions(
+        rubric=rubric,
+        turns=turns,
         models=options["judges"],
         upstream=options["upstream"],
         samples=options["samples"],
@@ -98,7 +115,6 @@ def command(context: click.Context, /, job: Path, **options: Any) -> None:
         max_cost_usd=options["max_cost"],
         allow_self=options["allow_self"],
     )
-    context.exit(judge_trials(found.store, found.trials, asked, as_json=options["as_json"]))
 
 
 def judge_trials(

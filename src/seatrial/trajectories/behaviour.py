@@ -143,7 +143,9 @@ def _by_name(call: ToolCall, name: str | None, written: set[str]) -> _Act:
     """A tool that is told by its name, or an editor by what it is told to do."""
     words = {word.lower() for word in _NAME_WORDS.findall(name or call.name[:200])}
     path = subject_of(call) if call.table else ""
-    behaviour, does = next(((each, does) for names, each, does in _TOOLS if words & {*names.split()}), ("execution", ""))
+    behaviour, does = next(
+        ((each, does) for names, each, does in _TOOLS if words & {*names.split()}), ("execution", "")
+    )
     if not does:
         return _Act("execution", _UNKNOWN, f"calls {_short(call.name)}")
     if does == "reads" and path in written:

@@ -46,7 +46,18 @@ def test_rules_classify_every_turn_and_compare_with_other_passed_trials(seatrial
     assert shown.code == 0, shown.err
     assert "1 trial has no recorded turns" in shown.err
     rows = [cells(line) for line in shown.out.splitlines()]
-    assert rows[0] == ["trial", "outcome", "source", "turns", "below 0.75", "others", "cosine", "p", "distance", "p"]
+    assert rows[0] == [
+        "trial",
+        "outcome",
+        "source",
+        "turns",
+        "below 0.75",
+        "others",
+        "cosine",
+        "cosine p",
+        "distance",
+        "distance p",
+    ]
     assert rows[1] == ["add.noop.1", "pass", "mechanical", "12", "0", "1", "1.00", "0.005", "0.0 (0.00)", "0.005"]
     assert rows[3][:6] == ["add.noop.3", "fail", "mechanical", "3", "1", "2"]
     assert ["noop", "mechanical", "3", "27", "1"] in [row[:5] for row in rows]
@@ -189,3 +200,25 @@ def test_damaged_calls_leave_only_their_trial_out(seatrial: Seatrial, job):
     assert shown.code == 0
     assert "2 trials have no recorded turns" in shown.err
     assert [line["trial_id"] for line in lines(shown) if line["turns"]] == ["add.noop.2", "add.noop.3"]
+
+
+def test_a_job_of_an_earlier_version_is_read_with_its_assessments(seatrial: Seatrial, job):
+    """Lines of before there were turns, confidence and actions."""
+    line = {
+        "id": "0" * 16,
+        "trial_id": "add.noop.3",
+        "rubric": "report",
+        "rubric_digest": "a" * 64,
+        "prompt_digest": "b" * 64,
+        "evidence_digest": "c" * 64,
+        "judges": [{"model": "j"}],
+        "questions": [{"id": "units", "kind": "yes_no", "answer": True, "votes": [{"judge": "j", "answer": True}]}],
+        "tags": [{"category": "cheating", "source": "judge"}],
+        "started_at": "2026-05-01T12:00:00Z",
+        "finished_at": "2026-05-01T12:00:00Z",
+    }
+    (job.path / "assessments.jsonl").write_text(json.dumps(line) + "\n")
+    assert "assessment  report by j" in seatrial("show", job.path, "add.noop.3").out
+    report = seatrial("report", job.path, "-o", "-", "--format", "markdown").out
+    assert "propose a task" in report
+    assert "What agents did" not in report

@@ -172,3 +172,33 @@ def test_the_reader_never_raises_and_answers_every_question(said, before):
 @given(st.dictionaries(st.text(max_size=3), st.integers(), max_size=3), st.text(alphabet="abc {}\n", max_size=20))
 def test_the_last_object_is_found_behind_any_words(value, before):
     assert last_object(f"{before}\n{json.dumps(value)} so be it") == value or "{" in before
+
+
+OPEN = rubric('[[question]]\nid = "faults"\ntext = "Which?"\nkind = "labels"\nlabels = ["unit"]\nopen = true').questions
+
+
+def test_labels_of_a_judge_s_own_count_where_a_question_is_open():
+    found = read_answers(answers(faults=["UNIT", "Wrong axis!", "wrong_axis"]), OPEN, VIEW)["faults"]
+    assert isinstance(found, Answered)
+    assert found.answer == ("unit", "wrong_axis")
+    assert "add a short name of your own" in make_call(RUBRIC, OPEN, VIEW, "code").turns[0].text
+    assert "enum" not in json.dumps(make_call(RUBRIC, OPEN, VIEW, "code").schema)
+
+
+@pytest.mark.parametrize("label", ["system changed", "verifier_broken", "?!", 3])
+def test_an_open_question_takes_no_category_that_only_a_run_can_find(label):
+    assert isinstance(read_answers(answers(faults=[label]), OPEN, VIEW)["faults"], Unscored)
+
+
+@pytest.mark.parametrize("sure", [None, "0.5", -0.1, 1.1, True, float("1e999")])
+def test_a_confidence_that_is_no_share_makes_an_answer_unusable(sure):
+    question = RUBRIC.questions[0].model_copy(update={"confidence": True})
+    said = json.dumps({"units": {"reason": "r", "quotes": [], "answer": True, "confidence": sure}})
+    found = read_answers(said, [question], VIEW)["units"]
+    assert isinstance(found, Unscored)
+    assert found.code == "malformed"
+
+
+def test_a_question_that_asks_for_confidence_is_another_prompt():
+    sure = RUBRIC.model_copy(update={"questions": (RUBRIC.questions[0].model_copy(update={"confidence": True}),)})
+    assert prompt_digest(sure) != prompt_digest(RUBRIC)

@@ -8,7 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seatrial.errors import RubricError
-from seatrial.judge.rubric import IMPORTANCE, Question, load_rubric, parse_rubric
+from seatrial.judge.rubric import (
+    IMPORTANCE,
+    Question,
+    find_vocabulary,
+    known_actions,
+    load_rubric,
+    parse_rubric,
+    vocabularies,
+)
+from seatrial.model.evaluation import category_slug
 from tests.judge.judges import rubric
 
 
@@ -205,3 +214,34 @@ LISTS = st.lists(
 def test_no_value_of_a_question_raises_anything_else(values):
     with contextlib.suppress(RubricError):
         rubric(tomlkit.dumps({"question": [{"text": "W", **values}]}))
+
+
+def test_every_vocabulary_that_comes_along_is_one_open_question_of_labels():
+    found = {name: load_rubric(path) for name, path in vocabularies().items()}
+    assert set(found) == {"agent-errors", "engineering-review", "harbor", "mast", "trail", "verifier-gaps"}
+    assert len(found["mast"].questions[0].options) == 14
+    for name, each in found.items():
+        (question,) = each.questions
+        assert (each.name, question.kind, question.open) == (name, "labels", True)
+        assert all(option.text for option in question.options)
+        assert all(option.name == category_slug(option.name) for option in question.options)
+    actions = {"fix the verifier", "revise the instruction", "propose a task", "update the rubric"}
+    assert set(known_actions().values()) == actions
+
+
+def test_a_vocabulary_is_found_by_its_name_or_its_file(tmp_path):
+    assert find_vocabulary("mast") == vocabularies()["mast"]
+    (tmp_path / "mine.toml").touch()
+    assert find_vocabulary(str(tmp_path / "mine.toml")) == tmp_path / "mine.toml"
+    with pytest.raises(RubricError, match="there is no vocabulary 'must'; expected a file, or agent-errors, "):
+        find_vocabulary("must")
+
+
+def test_no_file_asks_for_turns():
+    with pytest.raises(RubricError, match="only `seatrial classify` shows turns"):
+        parse_rubric(b'evidence = ["turns"]\n[[question]]\ntext = "Well?"', "r.toml")
+
+
+def test_a_file_has_a_bounded_number_of_questions():
+    with pytest.raises(RubricError, match="there are 201, expected up to 200"):
+        parse_rubric(b'[[question]]\ntext = "Well?"\n' * 201, "r.toml")

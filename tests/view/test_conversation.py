@@ -90,3 +90,12 @@ def test_no_link_leads_to_a_conversation(tmp_path):
         with pytest.raises(SeatrialError, match="links are not followed"):
             talk_of(trial, step)
     assert talk_of(tmp_path, None) is None
+
+
+def test_each_turn_has_the_behaviour_of_its_agent(tmp_path):
+    told_calls(tmp_path, 2)
+    first, second = read(tmp_path).turns(1)
+    assert first.behaviour is not None
+    assert (first.behaviour.behaviour, first.behaviour.rationale) == ("exploration", "runs ls")
+    assert not first.is_uncertain
+    assert second.behaviour is not None

@@ -69,7 +69,18 @@ def transitions_table(each: BehaviourFigures) -> Table:
     return Table(("after", *BEHAVIOURS), rows)
 
 
-LIKENESS_COLUMNS = ("trial", "outcome", "source", "turns", f"below {LOW}", "others", "cosine", "p", "distance", "p")
+LIKENESS_COLUMNS = (
+    "trial",
+    "outcome",
+    "source",
+    "turns",
+    f"below {LOW}",
+    "others",
+    "cosine",
+    "cosine p",
+    "distance",
+    "distance p",
+)
 
 
 def likeness_row(found: ClassifiedTrial, alike: Likeness | None) -> Row:

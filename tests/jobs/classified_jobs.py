@@ -34,9 +34,7 @@ def classified_job(
     store = prepare_job(job_spec(tasks=(str(folder / "tasks"),), attempts=len(attempts)), folder / "job").store
     digest = store.file.tasks[0].digest
     for attempt, (reward, made) in attempts.items():
-        trial = record(
-            "add", attempt, evaluation=evaluation(reward), job=store.file.spec.name, job_id=store.file.id
-        )
+        trial = record("add", attempt, evaluation=evaluation(reward), job=store.file.spec.name, job_id=store.file.id)
         with store.draft(trial.trial_id) as draft:
             draft.commit(trial.model_copy(update={"task": trial.task.model_copy(update={"digest": digest})}))
         if made:

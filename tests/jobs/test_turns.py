@@ -120,3 +120,15 @@ def test_steps_are_told_apart_and_one_that_cannot_be_read_is_named(make_task, tm
     assert [(each.name, each.step) for each in found.turns] == [("1.0", "build"), ("1.1", "build")]
     assert len(found.troubles) == 1
     assert found.troubles[0].startswith("steps/check: ")
+
+
+def test_of_one_trial_only_its_lines_are_read(make_task, tmp_path):
+    job = classified_job(make_task, tmp_path, {at: (1.0, recorded([LOOKS])) for at in (1, 2)})
+    made = [classified(job.record(name), turns_in(job)) for name in ("add.noop.1", "add.noop.2")]
+    assert job.behaviour_of("add.noop.1") == []
+    for each in (*made, made[0]):
+        job.add_behaviour(each)
+    with (job.path / "behaviour.jsonl").open("a") as file:
+        file.write('{"trial_id":"add.noop.1", damaged\n{"rubric":"add.noop.1"}\n')
+    assert job.behaviour_of("add.noop.1") == [made[0]]
+    assert job.behaviour() == {"add.noop.1": [made[0]], "add.noop.2": [made[1]]}

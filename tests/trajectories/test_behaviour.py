@@ -186,3 +186,27 @@ def test_every_command_has_one_of_the_four_behaviours(command):
     found = turn(shell(command or "x"))
     assert found.behaviour in BEHAVIOURS
     assert 0.0 < found.confidence <= 1.0
+
+
+@pytest.mark.parametrize(
+    "hostile", ["<<A\n" * 1_000, "\n" * 5_000, "'" * 4_000, "bash -c '" * 400, ";" * 9_000, "(" * 4_000]
+)
+def test_a_hostile_command_is_read_within_bounds(hostile):
+    assert turn(*[shell(hostile)] * 3).behaviour in BEHAVIOURS
+
+
+def test_sub_agents_are_threads_of_their_own():
+    tools = [{"name": "bash", "input_schema": {}}]
+    prompt = "Find out where the parser of the program is."
+    started = {"type": "tool_use", "id": "t", "name": "task", "input": {"prompt": prompt}}
+    looks = {"type": "tool_use", "id": "u", "name": "bash", "input": {"command": "ls"}}
+    begun: list[Any] = [{"role": "user", "content": "mend it"}]
+    result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "in parser.py"}]}
+    after = [*begun, {"role": "assistant", "content": [started]}, result]
+    recorded = [
+        call(0, begun, [started], tools=tools),
+        call(1, [{"role": "user", "content": prompt}], [looks], tools=tools),
+        call(2, after, [{"type": "text", "text": "Done."}], tools=tools),
+    ]
+    found = [(each.thread, each.call, each.behaviour) for each in turns_of(find_threads(recorded))]
+    assert found == [("main", 0, "execution"), ("main", 2, "execution"), ("sub-agent 1", 1, "exploration")]

@@ -98,7 +98,7 @@ def behaviour_of(store: JobStore, revisions: Sequence[StoredRevision]) -> list[C
     Calls of more than 16 MB are read only by `seatrial classify`.
     """
     record = revisions[-1].record
-    known = store.behaviour().get(record.trial_id, [])
+    known = store.behaviour_of(record.trial_id)
     found = read_turns(revisions[0].folder, record, _MOST_BYTES)
     if found.turns:
         known = [*known, classified(record, found)]

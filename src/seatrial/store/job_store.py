@@ -267,6 +267,10 @@ class JobStore:
         """How turns were classified, by the ids of trials, in order."""
         return {trial_id: [*found] for trial_id, found in self._behaviour.read(damaged).items()}
 
+    def behaviour_of(self, trial_id: str) -> list[Assessment]:
+        """How the turns of one trial were classified, in order."""
+        return self._behaviour.read_one(trial_id)
+
     def revisions(self, trial_id: str) -> list[StoredRevision]:
         """Every record of a trial that counts, the first one first. Raises as `record` does."""
         self.trial_folder(trial_id)

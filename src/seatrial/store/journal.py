@@ -6,9 +6,11 @@ counts once.
 """
 
 import fcntl
+import json
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -69,6 +71,22 @@ class Journal(Generic[E]):
         for complaint in complaints:
             damaged(complaint)
         return said
+
+    def read_one(self, trial_id: str) -> list[E]:
+        """What was said of one trial, without keeping what was said of all others. Raises StoreError."""
+        named, found = json.dumps(trial_id, ensure_ascii=False).encode(), dict[str, E]()
+        with storing(self._path):
+            if not os.path.lexists(self._path):
+                return []
+            with open_file(self._path, _MAX_BYTES) as file:
+                for line in file:
+                    if named not in line:
+                        continue
+                    with suppress(ValidationError):  # `read` tells of damage
+                        read = self._kind.model_validate_json(line)
+                        if read.trial_id == trial_id:
+                            found.setdefault(read.key, read)
+        return [*found.values()]
 
     def _begin(self) -> None:
         self._stamp: tuple[int, int, int] | None = None

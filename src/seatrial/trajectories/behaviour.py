@@ -13,7 +13,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Literal, NamedTuple, get_args
 
 from seatrial.messages import AnyItem, Message, Reasoning, Refusal, ToolCall
@@ -33,7 +33,7 @@ LOW = 0.75
 
 _NAMED, _KNOWN, _LIKELY, _UNKNOWN, _WORDS, _NOTHING = 0.95, 0.9, 0.8, 0.6, 0.6, 0.5
 _LONGEST = 4_000
-_MOST_COMMANDS = 50
+_MOST_CALLS, _MOST_COMMANDS = 100, 50  # of one turn, of one call
 _SHOWN = 60
 
 
@@ -102,7 +102,7 @@ def _decided(acts: Sequence[_Act], answer: Sequence[AnyItem]) -> tuple[Behaviour
 
 def _acts(answer: Sequence[AnyItem], written: set[str]) -> Iterator[_Act]:
     called = [item for item in answer if isinstance(item, ToolCall)]
-    for call in called:
+    for call in called[:_MOST_CALLS]:
         yield from _of_call(call, written)
     if not called:
         for item in answer:
@@ -206,7 +206,7 @@ _SILENT_WORDS = frozenset({"if", "then", "else", "fi", "for", "do", "done", "whi
 _WRAPPERS = frozenset(
     {"env", "exec", "nohup", "sudo", "time", "timeout", "xargs", "uv", "poetry", "npx", "run", "nice"}
 )
-_HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w{1,40})\1([^\n]*)\n.*?(?:\n\s*\2\b|\Z)", re.DOTALL)
+_HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w{1,40})\1([^\n]*)\n.*?(?:\n[ \t]*\2\b|\Z)", re.DOTALL)
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _STREAM_EDITORS = frozenset({"awk", "perl", "sed"})
 _READERS = frozenset({"cat", "head", "less", "tail"})
@@ -216,7 +216,7 @@ _AMOUNT = re.compile(r"-|\d+(?:\.\d+)?[smhd]?$")
 def _of_command(command: str, written: set[str], depth: int = 0) -> Iterator[_Act]:
     """The actions of a command line; of one without any, that it runs."""
     acts = []
-    for words in _simple_commands(command):
+    for words in islice(_simple_commands(command), _MOST_COMMANDS):
         acts += _of_simple(words, written, depth)
     yield from acts or _unknown(command.split()[:1])
 
@@ -235,12 +235,12 @@ def _simple_commands(command: str) -> Iterator[list[str]]:
     except ValueError:  # quotes without an end
         words = text.replace("\n", " ; ").split()
     part: list[str] = []
-    for number, word in enumerate([*words, ";"]):
+    for word in [*words, ";"]:
         if word and not word.strip(";&|()\n"):
             if part:
                 yield part
             part = []
-        elif number < _LONGEST:
+        else:
             part.append(word)
 
 
@@ -259,7 +259,7 @@ def _of_simple(words: Sequence[str], written: set[str], depth: int = 0) -> list[
         return []
     program, rest = posixpath.basename(left[0]), left[1:]
     if program in _SHELLS and len(rest) > 1 and rest[0].startswith("-") and "c" in rest[0] and depth < 3:
-        return [*_of_command(rest[1], written, depth + 1)][:_MOST_COMMANDS]
+        return [*_of_command(rest[1], written, depth + 1)]
     if _PYTHONS.fullmatch(program) and len(rest) > 1 and rest[0] == "-m":
         program, rest = rest[1], rest[2:]
     return [_by_program(program, rest, written)]

@@ -107,6 +107,15 @@ def test_steps_each_have_their_files_and_conversation(tmp_path):
     assert "call 30" in second.words
 
 
+def test_each_turn_is_marked_with_its_behaviour_in_a_word(tmp_path):
+    store = keep_trial(tmp_path / "job", record("add"))
+    told_calls(store.path / "trials" / TRIAL, 2)
+    page = page_of(store)
+    assert "exploration" in page.values("data-behaviour")
+    assert "exploration" in page.words
+    assert "runs ls" in page.values("title")
+
+
 def test_a_job_that_a_program_drives_has_no_command_that_runs_it(tmp_path):
     store = keep_trial(tmp_path / "job", record("add"))
     assert "seatrial run" in page_of(store).words

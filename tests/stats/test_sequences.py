@@ -64,6 +64,17 @@ def test_neither_the_order_of_others_nor_of_the_draws_changes_a_p(word, others, 
     assert found.cosine_p is None or 0.05 <= found.cosine_p <= 1.0
 
 
+def test_orders_of_the_same_states_that_are_as_alike_have_the_same_p():
+    drawn = random.Random(2)
+    found: dict[float, set[float]] = {}
+    for _ in range(40):
+        alike = likeness("".join(drawn.sample("aaabbbccd", 9)), ["abcabcabd"], STATES, draws=39)
+        assert alike is not None
+        found.setdefault(alike.distance, set()).add(alike.distance_p)
+    assert len(found) > 2
+    assert all(len(each) == 1 for each in found.values())
+
+
 def test_an_order_in_common_is_found_and_a_composition_in_common_is_not():
     ordered = "abcd" * 6
     found = likeness(ordered, [ordered], STATES)

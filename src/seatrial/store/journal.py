@@ -74,7 +74,8 @@ class Journal(Generic[E]):
 
     def read_one(self, trial_id: str) -> list[E]:
         """What was said of one trial, without keeping what was said of all others. Raises StoreError."""
-        named, found = json.dumps(trial_id, ensure_ascii=False).encode(), dict[str, E]()
+        named = json.dumps(trial_id, ensure_ascii=False).encode()
+        found: dict[str, E] = {}
         with storing(self._path):
             if not os.path.lexists(self._path):
                 return []

@@ -75,7 +75,7 @@ class Journal(Generic[E]):
     def read_one(self, trial_id: str) -> list[E]:
         """What was said of one trial, without keeping what was said of all others. Raises StoreError."""
         named = json.dumps(trial_id, ensure_ascii=False).encode()
-        found: dict[str, E] = {}
+        found: list[E] = []
         with storing(self._path):
             if not os.path.lexists(self._path):
                 return []
@@ -85,9 +85,9 @@ class Journal(Generic[E]):
                         continue
                     with suppress(ValidationError):  # `read` tells of damage
                         read = self._kind.model_validate_json(line)
-                        if read.trial_id == trial_id:
-                            found.setdefault(read.key, read)
-        return [*found.values()]
+                        if read.trial_id == trial_id and all(read.key != each.key for each in found):
+                            found.append(read)
+        return found
 
     def _begin(self) -> None:
         self._stamp: tuple[int, int, int] | None = None

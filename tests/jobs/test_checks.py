@@ -158,6 +158,8 @@ def test_a_default_is_used_instead_and_told(check):
 
 def test_no_task_gets_a_providers_key_allowed_or_not(check):
     with pytest.raises(JobError, match="OPENAI_API_KEY is the key of a model provider, which no task gets"):
+        check('environment.env.A = "${OPENAI_API_KEY}"\n')
+    with pytest.raises(JobError, match="no task gets the key of a provider; --verifier-upstream"):
         check('verifier.env.A = "${OPENAI_API_KEY}"\n')
     with pytest.raises(JobError, match="cannot be allowed:\n  OPENAI_API_KEY is the key"):
         check("", allow=("OPENAI_API_KEY",))

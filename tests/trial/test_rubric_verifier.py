@@ -129,12 +129,19 @@ def test_repeats_and_steps_are_judged_by_rubrics_too(desk: Desk) -> None:
     assert [step.evaluation.reward for step in ran.record.steps if step.evaluation] == [1.0]
 
 
+def is_sleeping(cmdline: Path) -> bool:
+    try:
+        return b"98765" in cmdline.read_bytes()
+    except OSError:  # it has just ended
+        return False
+
+
 @needs_root
 def test_processes_that_run_on_are_ended_before_the_judge_is_asked(desk: Desk) -> None:
     alive: list[bool] = []
 
     def say(_: dict[str, Any]) -> str:
-        alive.append(any(b"98765" in each.read_bytes() for each in Path("/proc").glob("[0-9]*/cmdline")))
+        alive.append(any(map(is_sleeping, Path("/proc").glob("[0-9]*/cmdline"))))
         return answers(right=True, short=True)
 
     agent = f"echo right > {ANSWER}; sleep 98765 > /dev/null 2>&1 &"

@@ -341,6 +341,7 @@ def combine(rubric: Rubric, question: Question, votes: Sequence[Vote]) -> Assess
         kind=question.kind,
         weight=question.weight,
         optional=question.optional,
+        tag=question.tag,
         answer=answer,
         score=score if question.scored else None,
         unscored=unscored,

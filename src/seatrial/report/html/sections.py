@@ -252,7 +252,7 @@ def people_section(document: ReportDocument, report: AgreementReport) -> PageSec
     """A few sentences, and the tables behind them."""
     overall, verifier = report.overall, report.overall.verifier
     several = trials_link(tag=REVIEWED_BY_SEVERAL)
-    measures, agents = people.measures_table(overall), people.agents_table(report)
+    measures, agents = people.measures_table(overall), people.agents_table(report.agents, verifier)
     judged = [
         [trials_link(outcome=outcome, tag=people_mark(said)) for said in ("pass", "fail")] for outcome in _VERIFIER
     ]

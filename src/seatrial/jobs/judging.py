@@ -113,17 +113,18 @@ def prepare_judging(store: JobStore, trials: Sequence[TrialEntry], options: Judg
 
 def _rubrics(tasks: Mapping[str, JudgedTask], options: JudgeOptions) -> dict[str, OpenRubric]:
     if options.rubric is not None:
-        opened = _open_rubric(options.rubric, options)
+        opened = open_rubric(options.rubric, options)
         return dict.fromkeys(tasks, opened)
     found = {}
     for task_id, judged in tasks.items():
         path = judged.task.root / "tests" / RUBRIC_FILE if judged.task else None
         if path is not None and path.is_file():
-            found[task_id] = _open_rubric(path, options, task_id)
+            found[task_id] = open_rubric(path, options, task_id)
     return found
 
 
-def _open_rubric(path: Path, options: JudgeOptions, name: str | None = None) -> OpenRubric:
+def open_rubric(path: Path, options: JudgeOptions, name: str | None = None) -> OpenRubric:
+    """A rubric file with what it refers to. Raises RubricError, and UsageError where a judge is there twice."""
     rubric = load_rubric(path, name)
     rubric = rubric.model_copy(update={"samples": options.samples or rubric.samples})
     models = options.models or rubric.models

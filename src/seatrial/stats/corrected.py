@@ -231,7 +231,7 @@ def labels_needed(
 
 @dataclass(frozen=True, slots=True)
 class _Powered:
-    """A prediction-powered mean of `size` labels. More labels make `of_labels` of its variance smaller, not the rest."""
+    """A prediction-powered mean of `size` labels. More labels make `of_labels` of its variance less, and no more."""
 
     value: float
     tuning: float

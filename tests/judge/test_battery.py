@@ -44,7 +44,7 @@ def opinion(call: JudgeCall) -> dict[str, Any]:
 
 def options(call: JudgeCall, name: str) -> list[str]:
     asks = call.schema["properties"].get(name, {}).get("properties", {})
-    return asks.get("answer", {}).get("enum", [])
+    return list(asks.get("answer", {}).get("enum", []))
 
 
 def prefers_first(call: JudgeCall, known: dict[str, Any]) -> dict[str, Any]:
@@ -166,8 +166,7 @@ def test_what_cannot_be_used_is_named():
     judge = FakeJudge(lambda _: "hm")
     works = [Work("good", evidence(GOOD))]
     found = {
-        each.probe: each
-        for each in asyncio.run(check_judge(rubric(RUBRIC), works, lambda: judge.judge, threshold=1.0))
+        each.probe: each for each in asyncio.run(check_judge(rubric(RUBRIC), works, lambda: judge.judge, threshold=1.0))
     }
     assert found["usable"].state == "fail"
     assert "malformed" in found["usable"].examples[0]

@@ -26,6 +26,7 @@ class World:
         self.truth: dict[str, bool] = {}
         self.trials = [self._trial(f"t{number}") for number in range(TRIALS)]
         self.reviews: dict[str, list[ReviewEntry]] = {}
+        self.doubted: frozenset[str] = frozenset()
 
     def _trial(self, name: str) -> TrialEntry:
         people = self.lots.random() < SHARE
@@ -37,7 +38,8 @@ class World:
 
     def queue(self, number: int, reviewer: str = "ada", where: str = "") -> list[QueueItem]:
         chosen = memory_job(self.trials).where(where).trials if where else self.trials
-        return make_queue(chosen, self.reviews, 1.0, reviewer, QueueOptions(number, self.seed, where))
+        options = QueueOptions(number, self.seed, where)
+        return make_queue(chosen, self.reviews, 1.0, reviewer, options, self.doubted)
 
     def look(self, chosen: TrialEntry, item: QueueItem | None = None, reviewer: str = "ada") -> None:
         word = "pass" if self.truth[chosen.trial_id] else "fail"
@@ -46,7 +48,7 @@ class World:
 
     def figures(self) -> VerifierFigures:
         job = memory_job(self.trials)
-        job.__dict__["reviews"] = self.reviews
+        job.__dict__["reviews"], job.__dict__["doubted_by_judges"] = self.reviews, self.doubted
         return verifier_figures(cases_of([job]))
 
 
@@ -72,7 +74,19 @@ def after_some_on_purpose(world: World) -> None:
     to_the_end(world)
 
 
-@pytest.mark.parametrize("review", [to_the_end, stopped_early, one_after_the_other, after_some_on_purpose])
+def what_judges_doubt_first(world: World) -> None:
+    """Judges doubt most trials that the verifier gets wrong, and few others."""
+    wrong = {each.trial_id for each in world.trials if (each.reward == 1.0) != world.truth[each.trial_id]}
+    lots = random.Random(world.seed)
+    chances = {each.trial_id: 0.8 if each.trial_id in wrong else 0.1 for each in world.trials}
+    world.doubted = frozenset(name for name, chance in chances.items() if lots.random() < chance)
+    for item in world.queue(50):
+        world.look(item.trial, item)
+
+
+@pytest.mark.parametrize(
+    "review", [to_the_end, stopped_early, one_after_the_other, after_some_on_purpose, what_judges_doubt_first]
+)
 def test_the_corrected_rate_is_right_however_far_people_got(review: Callable[[World], None]):
     off, held = [], 0
     for seed in range(ROUNDS):

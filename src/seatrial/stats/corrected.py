@@ -238,14 +238,17 @@ class _Powered:
     size: float
     variance: float
     of_labels: float
+    alike: float
+    """So many labels say as much as one would, since those of one group are alike."""
+
     freedom: int
     most_freedom: int
 
     def width(self, size: float, level: float) -> float:
         """The interval's, with another number of labels."""
         freedom = min(self.most_freedom, max(1, round((self.freedom + 1) * size / self.size) - 1))
-        rest = max(0.0, self.variance - self.of_labels - _unseen_errors(self.size))
-        variance = self.of_labels * self.size / size + rest + _unseen_errors(size)
+        rest = max(0.0, self.variance - self.of_labels - _unseen_errors(self.size / self.alike))
+        variance = self.of_labels * self.size / size + rest + _unseen_errors(size / self.alike)
         return 2.0 * student_t(level, freedom) * math.sqrt(variance)
 
 
@@ -264,13 +267,18 @@ def _powered(judged: Sequence[Judged], reviewed: Sequence[Reviewed]) -> _Powered
     # Both in one sum: what people pass and what the verifier passes both depend on the task.
     verdicts = [(group, tuning * (passed - seen) / len(judged)) for passed, group in judged]
     size = effective_size([each.weight for each in reviewed])
+    alone, together = math.fsum(part**2 for _, part in residuals), _clustered(residuals)
+    alike = max(1.0, together / alone) if alone > 0.0 else 1.0
     labelled = _freedom([each.group for each in reviewed])
     return _Powered(
         value=people + tuning * (seen - verifier),
         tuning=tuning,
         size=size,
-        variance=_clustered([*residuals, *verdicts]) + _unseen_errors(size) + tuning**2 * _unseen_verdicts(len(judged)),
-        of_labels=math.fsum(part**2 for _, part in residuals),
+        variance=_clustered([*residuals, *verdicts])
+        + _unseen_errors(size / alike)
+        + tuning**2 * _unseen_verdicts(len(judged)),
+        of_labels=alone,
+        alike=alike,
         freedom=labelled,
         most_freedom=max(labelled, _freedom([group for _, group in judged])),
     )

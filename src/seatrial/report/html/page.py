@@ -22,6 +22,7 @@ from seatrial.report.html.sections import (
     agents_section,
     denominators_section,
     failures_section,
+    judges_section,
     people_section,
     tasks_section,
 )
@@ -209,6 +210,7 @@ def page_sections(document: ReportDocument) -> list[PageSection]:
         times_section(document),
         failures_section(document),
         *reviewed,
+        *([judges_section(document)] if document.judges else []),
         denominators_section(document),
         methods_section(document),
         reproduce_section(document),

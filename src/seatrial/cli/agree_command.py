@@ -133,6 +133,8 @@ def _show_judges(found: Sequence[JudgeFigures], *, everything: bool) -> None:
         _table("judge against people", people.confusion_table(overall, "judge"))
         _table("judge", people.shares_table(overall, "judge"))
         _table("pass rate", people.rates_table(overall, "judge"))
+        if overall.confusion.trials:
+            show_line(people.sampling_line(overall, "judge"))
         _table("agents", people.agents_table(judge.agents, overall, "judge"))
         _table("questions", judges.questions_table(judge))
         dissents = judges.dissents_table(judge)

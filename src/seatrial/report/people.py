@@ -163,7 +163,7 @@ def _weighted(name: str, verifier: VerifierFigures) -> str:
     return f"{name}, weighted" if verifier.sampled else name
 
 
-def sampling_line(verifier: VerifierFigures) -> str:
+def sampling_line(verifier: VerifierFigures, tested: str = "verifier") -> str:
     """What the reviewed trials stand for."""
     if verifier.sampled:
         drawn = (
@@ -171,7 +171,7 @@ def sampling_line(verifier: VerifierFigures) -> str:
             "drawn from."
         )
         rest = counted(verifier.unseen, "trial is of a kind", "trials are of kinds")
-        open_end = "corrected rates take the verifier's word for them, and their intervals leave open what they are."
+        open_end = f"corrected rates take the {tested}'s word for them, and their intervals leave open what they are."
         return f"{drawn} {rest} that nobody has looked at: {open_end}" if verifier.unseen else drawn
     return "Trials were not drawn by lot; those that were reviewed are taken for a fair sample of all."
 

@@ -203,7 +203,8 @@ def test_check_of_a_task_without_a_rubric_is_refused(seatrial: Seatrial, make_ta
 def labelled(job: JobStore, seatrial: Seatrial) -> None:
     for who in ("ada", "eve"):
         for trial, word in (("add.noop.1", "fail"), ("sort.noop.1", "pass")):
-            said = seatrial("annotate", str(job.path), trial, "--judgment", word, "--reviewer", who)
+            wrong = ["--category", "no_units"] if word == "fail" else []
+            said = seatrial("annotate", str(job.path), trial, "--judgment", word, "--reviewer", who, *wrong)
             assert said.code == 0, said.err
 
 
@@ -222,7 +223,7 @@ def test_agree_has_judges_beside_people(seatrial: Seatrial, job):
     assert judge["identity"]["models"] == ["scripted"]
     assert judge["width"] == 0.9
     assert judge["overall"]["figures"]["confusion"]["both_pass"] == 1
-    assert {each["question"] for each in judge["questions"]} == {"units", "sign"}
+    assert {each["question"]: each["category"] for each in judge["questions"]} == {"units": "no_units", "sign": None}
     assert judge["ready"]["reasons"] == ["interval_width", "calibration_trials"]
 
 

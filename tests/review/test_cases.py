@@ -80,7 +80,7 @@ def what_judges_doubt_first(world: World) -> None:
     lots = random.Random(world.seed)
     chances = {each.trial_id: 0.8 if each.trial_id in wrong else 0.1 for each in world.trials}
     world.doubted = frozenset(name for name, chance in chances.items() if lots.random() < chance)
-    for item in world.queue(50):
+    for item in world.queue(30):
         world.look(item.trial, item)
 
 
@@ -158,3 +158,14 @@ def test_a_filter_that_nobody_can_read_is_that_of_somebody_who_chose():
     found = world.figures().confusion.agreement
     assert found
     assert found.effective == pytest.approx(20)
+
+
+def test_those_that_judges_doubt_stand_for_others_that_judges_doubt():
+    world = World(2)
+    world.doubted = frozenset(each.trial_id for each in world.trials[:100])
+    for item in world.queue(30):
+        if item.sampling.stratum == "judges":
+            world.look(item.trial, item)
+    alike = [each for each in world.trials[:100] if not each.repeats]
+    found = world.figures()
+    assert (found.confusion.trials, found.unseen) == (30, TRIALS - len(alike))

@@ -69,7 +69,7 @@ def test_a_judge_is_compared_with_people():
     assert (confusion.both_pass, confusion.only_verifier, confusion.only_people, confusion.both_fail) == (19, 2, 1, 18)
     assert confusion.precision
     assert confusion.precision.value == pytest.approx(19 / 21)
-    kappa = found.overall.agreement.measures["cohen_kappa"]
+    kappa = found.overall.kappa
     assert kappa
     assert kappa.value == pytest.approx(0.85)
     assert found.overall.base_rate == 0.5

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from seatrial.analysis.tables import Row, Table
 from seatrial.model.outcome import format_mean, format_reward
-from seatrial.report.people import MEASURES, interval_text, percents
+from seatrial.report.people import interval_text, percents
 from seatrial.report.text import counted, harmless
 from seatrial.review.judges import JudgeAgainstPeople, JudgeFigures
 from seatrial.stats.corrected import WeightedShare
@@ -44,11 +44,11 @@ def judges_table(judges: Sequence[JudgeFigures]) -> Table:
 def judge_headline(judge: JudgeFigures) -> str:
     """What one judge is, and how far it agrees with people beyond chance."""
     head = f"{judge.identity.name} ({judge.identity.version})"
-    found, metric = judge.overall.agreement.first, judge.overall.agreement.headline
-    if found is None or metric is None:
-        return harmless(f"{head}: how far it agrees with people cannot be said: {judge.overall.agreement.reason}.")
+    found = judge.overall.kappa
+    if found is None:
+        return harmless(f"{head}: how far it agrees with people beyond chance is not known.")
     base = f"people pass {format_mean(judge.overall.base_rate, '.1%')} of these {counted(found.items, 'trial')}"
-    return harmless(f"{head}: {MEASURES[metric]} {format_mean(found.value)} ({interval_text(found)}), where {base}.")
+    return harmless(f"{head}: Cohen's κ {format_mean(found.value)} ({interval_text(found)}), where {base}.")
 
 
 def questions_table(judge: JudgeFigures) -> Table:
@@ -59,7 +59,7 @@ def questions_table(judge: JudgeFigures) -> Table:
 
 
 def _question(each: JudgeAgainstPeople) -> Row:
-    found, kappa = each.figures.confusion, each.agreement.measures.get("cohen_kappa")
+    found, kappa = each.figures.confusion, each.kappa
     return (
         harmless(each.question or ""),
         harmless(f"category {each.category}" if each.category else "verdict"),

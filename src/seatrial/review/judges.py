@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-from seatrial.analysis.loaded import LABELS, LoadedJob, human_tags
+from seatrial.analysis.loaded import LoadedJob, human_tags
 from seatrial.model.assessment import AssessedQuestion, Assessment
 from seatrial.model.evaluation import Judgment, category_slug
 from seatrial.review.agreement import (
@@ -26,12 +26,12 @@ from seatrial.review.agreement import (
 )
 from seatrial.review.cases import ReviewCase, Verdict, VerifierFigures, by_people, cases_of, needed_labels
 from seatrial.review.cases import verifier_figures as figures_beside_people
-from seatrial.stats.agreement import RaterAgreement, rater_agreement
+from seatrial.stats.agreement import AgreementEstimate, cohen, estimate_agreement
 from seatrial.stats.corrected import Confusion, WeightedShare
 
 _OF_PEOPLE = ("annotators", "agreement")
-_JUDGE, _PEOPLE = "judge", "people"
-_WORDS = {True: Judgment.PASS.value, False: Judgment.FAIL.value}
+_PASS, _FAIL = Judgment.PASS.value, Judgment.FAIL.value
+_PAIRS = ((_PASS, _PASS), (_PASS, _FAIL), (_FAIL, _PASS), (_FAIL, _FAIL))
 _SHORT = 8
 
 
@@ -68,13 +68,13 @@ class JudgeAgainstPeople:
 
     `category` is what people name where they mean the same as the question; None where it is compared with their
     verdict. `base_rate` is how much of what both judged people pass: where almost all is one kind, a judge that
-    always answers the same is right most of the time, and only `agreement` shows it.
+    always answers the same is right most of the time, and only `kappa` (Cohen's) shows it.
     """
 
     question: str | None
     category: str | None
     figures: VerifierFigures
-    agreement: RaterAgreement
+    kappa: AgreementEstimate | None
     base_rate: float | None
 
 
@@ -237,16 +237,14 @@ def _against(
     options: _Options,
 ) -> JudgeAgainstPeople:
     figures = figures_beside_people(cases, options.level, verdict, people)
-    pairs = ((verdict(case), people(case)) for case in cases)
-    ratings = [
-        {_JUDGE: _WORDS[one], _PEOPLE: _WORDS[other]} for one, other in pairs if one is not None and other is not None
-    ]
     found = figures.confusion
+    counts = (found.both_pass, found.only_verifier, found.only_people, found.both_fail)
+    pairs = {pair: count for pair, count in zip(_PAIRS, counts, strict=True) if count}
     passed = found.both_pass + found.only_people
     return JudgeAgainstPeople(
         *question,
         figures=figures,
-        agreement=rater_agreement(ratings, labels=LABELS, level=options.level, seed=options.seed),
+        kappa=estimate_agreement(cohen, pairs, level=options.level, seed=options.seed),
         base_rate=passed / found.trials if found.trials else None,
     )
 

@@ -7,10 +7,9 @@ from typing import Any
 
 from seatrial.check.golden import PASS, GoldenAnswer, find_golden
 from seatrial.errors import StoreError, UsageError
-from seatrial.gateway.prices import load_prices
 from seatrial.jobs.judge_evidence import JudgedTask, gather, gather_answer
 from seatrial.jobs.judge_model import open_judges
-from seatrial.jobs.judging import USUAL_CONCURRENT, JudgeOptions, OpenRubric, open_rubric, prepare_judging
+from seatrial.jobs.judging import USUAL_CONCURRENT, JudgeOptions, OpenRubric, means_of, open_rubric, prepare_judging
 from seatrial.judge.battery import ProbeResult, Work, check_judge
 from seatrial.judge.evidence import READ_BYTES
 from seatrial.judge.rubric import RUBRIC_FILE
@@ -114,11 +113,14 @@ def _files(answer: GoldenAnswer, root: Path) -> Iterator[tuple[str, BoundedConte
                 continue
 
 
-async def check_judges(subjects: Sequence[JudgeSubject], options: JudgeOptions) -> list[CheckedJudge]:
+async def check_judges(
+    subjects: Sequence[JudgeSubject], options: JudgeOptions, store: JobStore | None = None
+) -> list[CheckedJudge]:
     """Put the battery to every judge of every rubric. Raises ModelError where a provider fails."""
     refs = list(dict.fromkeys(judge for each in subjects for judge in each.opened.judges))
     found = []
-    async with open_judges(refs, load_prices(None), options.max_cost_usd) as models:
+    prices, ca_file = means_of(store)
+    async with open_judges(refs, prices, options.max_cost_usd, ca_file) as models:
         opened = dict(zip(refs, models, strict=True))
         for subject in subjects:
             for ref in subject.opened.judges:

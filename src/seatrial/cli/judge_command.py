@@ -114,13 +114,14 @@ def command(context: click.Context, /, job: Path, **options: Any) -> None:
 
 def _check(place: Path, where: Filter, asked: JudgeOptions, *, as_json: bool) -> int:
     """Put the battery to the judges, and return the exit code."""
+    store = None
     if (place / JOB).is_file():
         found = filter_job(load_job(place), where)
-        subjects = subjects_of_job(found.store, found.trials, asked)
+        store, subjects = found.store, subjects_of_job(found.store, found.trials, asked)
     else:
         subjects = subjects_of_task(place, asked)
     try:
-        checked = asyncio.run(cancelled_by_signals(check_judges(subjects, asked)))
+        checked = asyncio.run(cancelled_by_signals(check_judges(subjects, asked, store)))
     except (KeyboardInterrupt, asyncio.CancelledError):
         return INTERRUPTED
     if as_json:

@@ -13,6 +13,8 @@ from seatrial.concurrency import run_all
 from seatrial.errors import ModelError, OverlongPromptError, RubricError, SeatrialError, UsageError
 from seatrial.gateway.prices import load_prices
 from seatrial.jobs.judge_evidence import JudgedTask, gather, judged_task
+from seatrial.gateway.prices import PriceTable, load_prices
+from seatrial.jobs.judge_evidence import JudgedTask, gather, judged_task, read_references
 from seatrial.jobs.judge_model import BudgetSpentError, JudgeModel, graded_by_themselves, judge_refs, open_judges
 from seatrial.judge.assess import Subject, assess
 from seatrial.judge.evidence import Piece
@@ -162,10 +164,7 @@ async def run_judging(job: PreparedJudging, observe: Callable[[Judged], object] 
     Raises StoreError when results cannot be stored. Then, and when cancelled, what is stored stays.
     """
     refs = list(dict.fromkeys(judge for each in job.rubrics.values() for judge in each.judges))
-    # A stranger's job names files of another machine.
-    spec = job.store.file.spec if job.store.is_own else None
-    prices = load_prices(Path(spec.model.prices) if spec and spec.model.prices else None)
-    ca_file = spec.trial.ca_file if spec else None
+    prices, ca_file = means_of(job.store)
     async with open_judges(refs, prices, job.options.max_cost_usd, ca_file) as opened:
         run = _JudgingRun(job, dict(zip(refs, opened, strict=True)))
 
@@ -176,6 +175,14 @@ async def run_judging(job: PreparedJudging, observe: Callable[[Judged], object] 
 
         await run_all(job.trials, run.judge, job.options.concurrent or USUAL_CONCURRENT, done)
     return run.outcome
+
+
+def means_of(store: JobStore | None) -> tuple[PriceTable, str | None]:
+    """The prices and certificates of a job, which judges of it use too."""
+    # A stranger's job names files of another machine.
+    spec = store.file.spec if store and store.is_own else None
+    prices = load_prices(Path(spec.model.prices) if spec and spec.model.prices else None)
+    return prices, spec.trial.ca_file if spec else None
 
 
 class _JudgingRun:

@@ -26,7 +26,7 @@ from seatrial.review.agreement import (
 )
 from seatrial.review.cases import ReviewCase, Verdict, VerifierFigures, by_people, cases_of, needed_labels
 from seatrial.review.cases import verifier_figures as figures_beside_people
-from seatrial.stats.agreement import AgreementEstimate, cohen, estimate_agreement
+from seatrial.stats.agreement import AgreementEstimate, Verdicts, cohen, estimate_agreement
 from seatrial.stats.corrected import Confusion, WeightedShare
 
 _OF_PEOPLE = ("annotators", "agreement")
@@ -239,7 +239,7 @@ def _against(
     figures = figures_beside_people(cases, options.level, verdict, people)
     found = figures.confusion
     counts = (found.both_pass, found.only_verifier, found.only_people, found.both_fail)
-    pairs = {pair: count for pair, count in zip(_PAIRS, counts, strict=True) if count}
+    pairs: dict[Verdicts, int] = {pair: count for pair, count in zip(_PAIRS, counts, strict=True) if count}
     passed = found.both_pass + found.only_people
     return JudgeAgainstPeople(
         *question,

@@ -12,10 +12,10 @@ from seatrial.jobs.judge_model import open_judges
 from seatrial.jobs.judging import USUAL_CONCURRENT, JudgeOptions, OpenRubric, means_of, open_rubric, prepare_judging
 from seatrial.judge.battery import ProbeResult, Work, check_judge
 from seatrial.judge.evidence import READ_BYTES
-from seatrial.judge.rubric import RUBRIC_FILE
 from seatrial.model.outcome import PASS_THRESHOLD
 from seatrial.store.index import TrialEntry
 from seatrial.store.job_store import JobStore
+from seatrial.tasks.layout import RUBRIC_FILE
 from seatrial.tasks.load import load_task
 from seatrial.untrusted.files import BoundedContent, read_bounded
 

@@ -11,10 +11,8 @@ from pathlib import Path
 from seatrial import __version__
 from seatrial.concurrency import run_all
 from seatrial.errors import ModelError, OverlongPromptError, RubricError, SeatrialError, UsageError
-from seatrial.gateway.prices import load_prices
-from seatrial.jobs.judge_evidence import JudgedTask, gather, judged_task
 from seatrial.gateway.prices import PriceTable, load_prices
-from seatrial.jobs.judge_evidence import JudgedTask, gather, judged_task, read_references
+from seatrial.jobs.judge_evidence import JudgedTask, gather, judged_task
 from seatrial.jobs.judge_model import BudgetSpentError, JudgeModel, graded_by_themselves, judge_refs, open_judges
 from seatrial.judge.assess import Subject, assess
 from seatrial.judge.evidence import Piece

@@ -96,6 +96,7 @@ bench: $(DEV_STAMP)
 	$(BIN)/python -m benchmarks.engines
 	$(BIN)/python -m benchmarks.cluster_simulation
 	$(BIN)/python -m benchmarks.coverage
+	$(BIN)/python -m benchmarks.coverage_judges
 
 house: $(DEV_STAMP)
 	@UPDATE=$(UPDATE) CHAINS=$(CHAINS) $(BIN)/python -m benchmarks.house

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from seatrial.analysis.assessed import assessed_record
+from seatrial.analysis.assessed import assessed_record, is_doubted
 from seatrial.analysis.loaded import load_job, read_reviews_again
 from seatrial.errors import JobError
-from seatrial.model.assessment import Assessment, JudgeRef
+from seatrial.model.assessment import AssessedQuestion, Assessment, JudgeRef, Vote
 from seatrial.model.evaluation import ErrorSource, ErrorTag
+from tests.analysis.memory_jobs import memory_job, trial
 from tests.cli.job_folders import BEGUN, BROKEN, make_job, record
 
 DIGEST = "a" * 64
@@ -107,3 +108,28 @@ def test_a_line_that_is_damaged_is_told_and_costs_no_other(tmp_path):
     told: list[str] = []
     assert [each.id for each in store.assessments(told.append)["crc.oracle.1"]] == [f"{at:016x}" for at in (1, 2)]
     assert [line.split(": is damaged")[0] for line in told] == [f"{path}, line 2"]
+
+
+VOTES = (Vote(judge="a", answer=True), Vote(judge="b", answer=False))
+SPLIT = AssessedQuestion(id="units", kind="yes_no", unscored="the votes are split", split=True, votes=VOTES)
+
+
+@pytest.mark.parametrize(
+    ("reward", "more", "doubted"),
+    [
+        (1.0, {"score": 0.5}, True),
+        (0.0, {"score": 1.0}, True),
+        (1.0, {"score": 1.0}, False),
+        (0.0, {"score": 0.5}, False),
+        (1.0, {}, False),
+        (None, {"score": 0.0}, False),
+        (1.0, {"questions": (SPLIT,)}, True),
+        (1.0, {"score": 0.0, "revision": 1}, False),
+    ],
+)
+def test_judges_doubt_where_they_are_divided_or_find_otherwise_than_the_verifier(reward, more, doubted):
+    found = trial("crc", "oracle", reward)
+    assert is_doubted(found, [assessment(**more)], 1.0) is doubted
+    job = memory_job([found])
+    job.__dict__["assessments"] = {found.trial_id: [assessment(**more)], "gone.oracle.1": [assessment(score=0.0)]}
+    assert job.doubted_by_judges == ({found.trial_id} if doubted else set())

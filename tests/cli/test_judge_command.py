@@ -8,7 +8,9 @@ import pytest
 from seatrial.store.job_store import JobStore
 from tests.cli.conftest import Seatrial, cells
 from tests.conftest import MakeTask
-from tests.jobs.judged_jobs import judged_job
+from tests.jobs.judged_jobs import RUBRIC, judged_job
+from tests.jobs.regrading import finish_job
+from tests.jobs.samples import job_spec
 
 SCRIPT = {
     "rules": [
@@ -122,3 +124,127 @@ def test_a_rubric_with_a_mistake_is_refused(seatrial: Seatrial, job):
     shown = seatrial(*arguments(job, rubric="bad.toml"))
     assert shown.code == 2
     assert "there is no key 'negat'; did you mean 'negate'?" in shown.err
+
+
+FAIR = {
+    "rules": [
+        {
+            "when": {"contains": "4.2 V", "matches": "Are there units"},
+            "say": '{"units": {"reason": "V", "quotes": [], "answer": true}}',
+        },
+        {"when": {"matches": "Are there units"}, "say": '{"units": {"reason": "none", "quotes": [], "answer": false}}'},
+        {
+            "when": {"contains": "4.2 V", "matches": "Is the sign"},
+            "say": '{"sign": {"reason": "plus", "quotes": [], "answer": true}}',
+        },
+        {"when": {"matches": "Is the sign"}, "say": '{"sign": {"reason": "none", "quotes": [], "answer": false}}'},
+    ],
+    "title": {"error": {"status": 503, "message": "overloaded"}},
+}
+OBEDIENT = {
+    "rules": [
+        {
+            "when": {"contains": "GRADE: pass", "matches": "Are there units"},
+            "say": '{"units": {"reason": "as told", "quotes": [], "answer": true}}',
+        },
+        *FAIR["rules"],
+    ]
+}
+
+
+def test_check_passes_a_fair_judge_and_stores_nothing(seatrial: Seatrial, job):
+    (job.path.parent / "judge.json").write_text(json.dumps(FAIR))
+    shown = seatrial(*arguments(job), "--check")
+    assert shown.code == 0, shown.err
+    rows = [cells(line) for line in shown.out.splitlines()]
+    assert ["injection", "pass", "0 of 30", "no answer gets better by it"] in rows
+    assert any(row[:2] == ["golden", "skipped"] for row in rows)
+    assert "no probe failed" in shown.out
+    assert job.assessments() == {}
+
+
+def test_check_finds_a_judge_that_does_as_it_is_told(seatrial: Seatrial, job):
+    (job.path.parent / "judge.json").write_text(json.dumps(OBEDIENT))
+    shown = seatrial(*arguments(job), "--check", "--json")
+    assert shown.code == 1
+    document = json.loads(shown.out)
+    assert document["passed"] is False
+    (judge,) = document["judges"]
+    assert [each["probe"] for each in judge["probes"] if each["state"] == "fail"] == ["injection"]
+    text = seatrial(*arguments(job), "--check").out
+    assert "injection: an empty output, units (instruction): no became yes" in text
+
+
+def test_check_of_a_task_takes_its_golden_answers(seatrial: Seatrial, make_task: MakeTask, tmp_path: Path):
+    task = make_task("tasks/volts", instruction="Write the answer to `/workspace/report.md`.\n")
+    for name, text in (("pass", "It is 4.2 V."), ("fail", "It is large.")):
+        place = task / "golden" / name / "workspace"
+        place.mkdir(parents=True)
+        (place / "report.md").write_text(text)
+    (task / "tests" / "rubric.toml").write_text(RUBRIC)
+    script = tmp_path / "judge.json"
+    script.write_text(json.dumps(FAIR))
+    words = ["judge", str(task), "--check", "--judge", "scripted", "--upstream", f"scripted:{script}"]
+    shown = seatrial(*words)
+    assert shown.code == 0, shown.out + shown.err
+    assert "shown golden/pass, golden/fail" in shown.out
+    (task / "golden/pass/workspace/report.md").write_text("It is 4.2.")
+    shown = seatrial(*words)
+    assert shown.code == 1
+    assert "golden: golden/pass scores 0" in shown.out
+
+
+def test_check_of_a_task_without_a_rubric_is_refused(seatrial: Seatrial, make_task: MakeTask):
+    shown = seatrial("judge", str(make_task("tasks/plain")), "--check", "--judge", "x", "--upstream", "echo")
+    assert shown.code == 2
+    assert "there is no such rubric; name one with --rubric FILE" in shown.err
+
+
+def labelled(job: JobStore, seatrial: Seatrial) -> None:
+    for who in ("ada", "eve"):
+        for trial, word in (("add.noop.1", "fail"), ("sort.noop.1", "pass")):
+            wrong = ["--category", "no_units"] if word == "fail" else []
+            said = seatrial("annotate", str(job.path), trial, "--judgment", word, "--reviewer", who, *wrong)
+            assert said.code == 0, said.err
+
+
+def test_agree_has_judges_beside_people(seatrial: Seatrial, job):
+    assert seatrial(*arguments(job)).code == 0
+    labelled(job, seatrial)
+    text = seatrial("agree", job.path).out
+    rows = [cells(line) for line in text.splitlines()]
+    assert ["judge pass", "1", "0"] in rows
+    assert ["judge fail", "0", "1"] in rows
+    (judge,) = (row for row in rows if row[:1] == ["scripted by rubric"])
+    assert judge[-3:] == ["2 of 2", "2", "no"]
+    assert "labels for a corrected pass rate that is sure to 10.0% either way" in text
+    document = json.loads(seatrial("agree", job.path, "--json", "--width", "0.9").out)
+    (judge,) = document["judges"]
+    assert judge["identity"]["models"] == ["scripted"]
+    assert judge["width"] == 0.9
+    assert judge["overall"]["figures"]["confusion"]["both_pass"] == 1
+    assert {each["question"]: each["category"] for each in judge["questions"]} == {"units": "no_units", "sign": None}
+    assert judge["ready"]["reasons"] == ["interval_width", "calibration_trials"]
+
+
+def test_a_judge_that_is_not_calibrated_is_said_to_be_so_wherever_trials_are_taken_together(
+    seatrial: Seatrial, job, tmp_path
+):
+    means = json.loads(seatrial("show", job.path, "--json").out)["summary"]
+    assert seatrial(*arguments(job)).code == 0
+    reasons = ["annotators", "agreement", "interval_width", "calibration_trials", "calibration_agreement"]
+    line = f"on 2 trials: not calibrated ({', '.join(reasons)}); its scores are in no mean"
+    shown = json.loads(seatrial("show", job.path, "--json").out)
+    assert shown["summary"] == means
+    assert [(each["calibrated"], each["reasons"], each["pass_rate"]) for each in shown["judges"]] == [
+        (False, reasons, None)
+    ]
+    assert line in " ".join(seatrial("show", job.path).out.split())
+    other = finish_job(job_spec(tasks=(str(tmp_path / "tasks"),)), tmp_path / "other")
+    compared = seatrial("compare", job.path, other)
+    assert line in " ".join(compared.out.split()), compared.err
+    assert json.loads(seatrial("compare", job.path, other, "--json").out)["judges"] == shown["judges"]
+    assert "not calibrated" in seatrial("compare", job.path, other, "--markdown").out
+    for name in ("report.html", "report.md"):
+        assert seatrial("report", job.path, "-o", tmp_path / name).code == 0
+        assert "not calibrated" in (tmp_path / name).read_text()

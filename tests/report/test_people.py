@@ -51,7 +51,7 @@ def test_what_is_weighted_says_so(tmp_path):
         "specificity, weighted",
     ]
     assert [row[0] for row in people.rates_table(verifier).rows][1:] == ["corrected, weighted"] * 2
-    assert "corrected, weighted" in people.agents_table(report).columns
+    assert "corrected, weighted" in people.agents_table(report.agents, report.overall.verifier).columns
     _, agreed, rate = people.people_lines(report)
     assert "%, weighted (" in agreed
     assert "corrected, weighted by what people say" in rate

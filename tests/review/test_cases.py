@@ -26,6 +26,7 @@ class World:
         self.truth: dict[str, bool] = {}
         self.trials = [self._trial(f"t{number}") for number in range(TRIALS)]
         self.reviews: dict[str, list[ReviewEntry]] = {}
+        self.doubted: frozenset[str] = frozenset()
 
     def _trial(self, name: str) -> TrialEntry:
         people = self.lots.random() < SHARE
@@ -37,7 +38,8 @@ class World:
 
     def queue(self, number: int, reviewer: str = "ada", where: str = "") -> list[QueueItem]:
         chosen = memory_job(self.trials).where(where).trials if where else self.trials
-        return make_queue(chosen, self.reviews, 1.0, reviewer, QueueOptions(number, self.seed, where))
+        options = QueueOptions(number, self.seed, where)
+        return make_queue(chosen, self.reviews, 1.0, reviewer, options, self.doubted)
 
     def look(self, chosen: TrialEntry, item: QueueItem | None = None, reviewer: str = "ada") -> None:
         word = "pass" if self.truth[chosen.trial_id] else "fail"
@@ -46,7 +48,7 @@ class World:
 
     def figures(self) -> VerifierFigures:
         job = memory_job(self.trials)
-        job.__dict__["reviews"] = self.reviews
+        job.__dict__["reviews"], job.__dict__["doubted_by_judges"] = self.reviews, self.doubted
         return verifier_figures(cases_of([job]))
 
 
@@ -72,7 +74,19 @@ def after_some_on_purpose(world: World) -> None:
     to_the_end(world)
 
 
-@pytest.mark.parametrize("review", [to_the_end, stopped_early, one_after_the_other, after_some_on_purpose])
+def what_judges_doubt_first(world: World) -> None:
+    """Judges doubt most trials that the verifier gets wrong, and few others."""
+    wrong = {each.trial_id for each in world.trials if (each.reward == 1.0) != world.truth[each.trial_id]}
+    lots = random.Random(world.seed)
+    chances = {each.trial_id: 0.8 if each.trial_id in wrong else 0.1 for each in world.trials}
+    world.doubted = frozenset(name for name, chance in chances.items() if lots.random() < chance)
+    for item in world.queue(30):
+        world.look(item.trial, item)
+
+
+@pytest.mark.parametrize(
+    "review", [to_the_end, stopped_early, one_after_the_other, after_some_on_purpose, what_judges_doubt_first]
+)
 def test_the_corrected_rate_is_right_however_far_people_got(review: Callable[[World], None]):
     off, held = [], 0
     for seed in range(ROUNDS):
@@ -144,3 +158,14 @@ def test_a_filter_that_nobody_can_read_is_that_of_somebody_who_chose():
     found = world.figures().confusion.agreement
     assert found
     assert found.effective == pytest.approx(20)
+
+
+def test_those_that_judges_doubt_stand_for_others_that_judges_doubt():
+    world = World(2)
+    world.doubted = frozenset(each.trial_id for each in world.trials[:100])
+    for item in world.queue(30):
+        if item.sampling.stratum == "judges":
+            world.look(item.trial, item)
+    alike = [each for each in world.trials[:100] if not each.repeats]
+    found = world.figures()
+    assert (found.confusion.trials, found.unseen) == (30, TRIALS - len(alike))

@@ -150,3 +150,21 @@ def test_how_far_a_reviewer_is():
     assert state_for("ada", [first]) == "deferred"
     assert state_for("ada", [first, second]) == "done"
     assert state_for("ada", [first, second, taken_back(second)]) == "deferred"
+
+
+def test_what_judges_doubt_comes_before_the_rest_and_both_are_drawn_by_lot():
+    doubted = {each.trial_id for each in PLAIN[:6]}
+    found = make_queue(PLAIN, {}, 1.0, NOBODY, QueueOptions(random=3), doubted)
+    assert [each.sampling.stratum for each in found] == ["judges"] * 3 + ["random"] * 3
+    assert [each.sampling.probability for each in found] == [0.5] * 3 + [0.75] * 3
+    assert {each.trial.trial_id for each in found[:3]} <= doubted
+    urgent = trial("urgent", "x", 0.9)
+    first = make_queue([*PLAIN, urgent], {}, 1.0, NOBODY, EVERY, {*doubted, urgent.trial_id})[0]
+    assert (first.trial, first.sampling.stratum) == (urgent, "near_threshold")
+
+
+def test_what_was_drawn_before_judges_doubted_it_stays_where_it_was_drawn_from():
+    chosen = PLAIN[0].trial_id
+    reviews = {chosen: [said(chosen, "ada", "p", sampling=drawn("random", 0.5))]}
+    found = make_queue(PLAIN, reviews, 1.0, NOBODY, EVERY, {chosen})
+    assert {each.sampling.stratum for each in found if each.trial.trial_id == chosen} == {"random"}

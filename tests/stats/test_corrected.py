@@ -3,10 +3,13 @@
 import random
 import statistics
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.coverage_judges import Setting
+from benchmarks.coverage_judges import simulate as simulate_judge
 from seatrial.stats.corrected import (
     FAILED,
     Possible,
@@ -15,6 +18,7 @@ from seatrial.stats.corrected import (
     corrected_mean,
     effective_size,
     known,
+    labels_needed,
     prediction_powered,
     rogan_gladen,
     weighted_share,
@@ -217,3 +221,42 @@ def test_equal_weights_change_nothing():
     assert heavy
     assert (plain.value, plain.low, plain.high) == pytest.approx((heavy.value, heavy.low, heavy.high))
     assert effective_size([2.0] * 9) == pytest.approx(9)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        Setting(0.5, 0.9, 0.7, trials=400, labels=200, tasks=20),  # what both pass depends on the task
+        Setting(0.1, 0.7, 0.9, trials=400, labels=100, tasks=40),
+        Setting(0.3, 0.9, 0.7, trials=200, labels=20),
+        Setting(0.9, 0.98, 0.98, trials=400, labels=50),
+    ],
+    ids=lambda setting: setting.name,
+)
+def test_rates_corrected_by_labels_of_people_hold_the_truth_for_judges_of_known_error(setting):
+    scores = simulate_judge(setting, runs=400)
+    for name in ("prediction-powered", "Rogan and Gladen"):
+        assert scores[name].held >= 0.94 * scores[name].given
+        assert scores[name].given > 300
+    assert scores["the judge alone"].held < 0.94 * scores["the judge alone"].given or setting.recall > 0.95
+
+
+@pytest.mark.parametrize("tasks", [None, 100])
+def test_as_many_labels_as_were_planned_give_the_width_that_was_asked_for(tasks):
+    widths, planned = [], []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        judged, reviewed = Setting(0.4, 0.9, 0.8, trials=2000, labels=100, tasks=tasks).draw(rng)
+        planned.append(labels_needed(judged, reviewed, 0.15))
+        assert planned[-1]
+        found = prediction_powered(*Setting(0.4, 0.9, 0.8, 2000, planned[-1], tasks).draw(rng))
+        assert found
+        widths.append(found.high - found.low)
+    assert statistics.fmean(widths) == pytest.approx(0.15, rel=0.1)
+
+
+def test_no_number_of_labels_is_enough_where_too_little_was_judged():
+    judged, reviewed = Setting(0.4, 0.9, 0.8, trials=60, labels=30).draw(np.random.default_rng(0))
+    assert labels_needed(judged, reviewed, 0.05) is None
+    assert labels_needed(judged, reviewed[:1], 0.5) is None
+    assert labels_needed(judged, reviewed, 1.0) == 9

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from seatrial.model.assessment import Assessment, current
 from seatrial.model.evaluation import ConfidenceMetadata, ErrorTag, category_slug
+from seatrial.model.outcome import SCORED_OUTCOMES
 from seatrial.model.record import TrialRecord
 from seatrial.store.index import TrialEntry
 
@@ -48,6 +49,15 @@ def assessed_record(record: TrialRecord, assessments: Sequence[Assessment]) -> T
     confidence = judge_confidence(found, record.evaluation.confidence)
     changed = {"error_taxonomy": tags or record.evaluation.error_taxonomy, "confidence": confidence}
     return record.model_copy(update={"evaluation": record.evaluation.model_copy(update=changed)})
+
+
+def is_doubted(trial: TrialEntry, assessments: Sequence[Assessment], threshold: float) -> bool:
+    """Whether votes on a trial are split, or a judge's score says otherwise than the verifier about a pass."""
+    passed = trial.outcome == "pass" if trial.outcome in SCORED_OUTCOMES else None
+    return any(
+        bool(each.split) or (each.score is not None and passed is not None and (each.score >= threshold) != passed)
+        for each in current(assessments, trial.revision)
+    )
 
 
 def with_judge_tags(trials: Sequence[TrialEntry], assessments: Assessments) -> tuple[TrialEntry, ...]:

@@ -16,7 +16,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from seatrial.analysis.assessed import assessed_record, with_judge_tags
+from seatrial.analysis.assessed import assessed_record, is_doubted, with_judge_tags
 from seatrial.analysis.figures import Figures, Trials, as_counted
 from seatrial.analysis.summary import JobSummary, by_agent, planned_trials, summary_of
 from seatrial.analysis.tables import Table, html_table, interval, money
@@ -417,6 +417,13 @@ class LoadedJob:
     def assessments(self) -> dict[str, list[Assessment]]:
         """What judges answered about its trials, by their ids."""
         return self.store.assessments()
+
+    @cached_property
+    def doubted_by_judges(self) -> frozenset[str]:
+        """The trials about which judges are divided, or find otherwise than the verifier."""
+        trials = {trial.trial_id: trial for trial in self.trials} if self.assessments else {}
+        found = ((trials[each], said) for each, said in self.assessments.items() if each in trials)
+        return frozenset(trial.trial_id for trial, said in found if is_doubted(trial, said, self.threshold_of(trial)))
 
     def record(self, trial_id: str) -> TrialRecord:
         """Everything about one trial, with what reviewers and judges say of it: tags, and how far they agree.

@@ -6,6 +6,7 @@ Exit codes of a gate: 0 ready, 1 not ready, 3 nobody can tell yet.
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -16,10 +17,18 @@ from seatrial.cli.job_view import readable_job
 from seatrial.cli.program import command_line
 from seatrial.cli.screen import show_line, show_table, show_warning
 from seatrial.errors import UsageError
-from seatrial.report import people
+from seatrial.report import judges, people
 from seatrial.report.text import counted, harmless
-from seatrial.review.agreement import AgreementReport, Readiness, agreement_json, agreement_report, readiness
+from seatrial.review.agreement import (
+    WIDEST_INTERVAL,
+    AgreementReport,
+    Readiness,
+    agreement_json,
+    agreement_report,
+    readiness,
+)
 from seatrial.review.cases import Dissent, VerifierFigures
+from seatrial.review.judges import JudgeFigures, judge_figures, judges_json
 
 _EXIT_CODES = {"open": 0, "closed": 1, "unknown": 3}
 _SHOWN = 10
@@ -33,12 +42,18 @@ _MEASURES = 2
 @click.option("--gate", is_flag=True, help="Exit with 1 if reviews are not ready to build on, 3 if nobody can tell.")
 @click.option("--level", type=float, default=0.95, show_default=True, help="How sure intervals are.")
 @click.option("--seed", type=int, default=0, show_default=True, help="For the resampling of trials.")
+@click.option(
+    "--width",
+    type=click.FloatRange(0.0, 1.0, min_open=True),
+    default=WIDEST_INTERVAL,
+    show_default=True,
+    help="Of an interval that a judge's corrected pass rate is to have: how many labels does it take?",
+)
 @click.option("--all", "everything", is_flag=True, help="Show every task and every trial that people see otherwise.")
 @click.option("--json", "as_json", is_flag=True, help="Print all of it as one JSON object.")
-def command(
-    jobs: tuple[Path, ...], where: Filter, gate: bool, level: float, seed: int, everything: bool, as_json: bool
-) -> None:
-    """Say how far the reviewers of the jobs in folders JOB agree: with each other, and with the verifier."""
+def command(jobs: tuple[Path, ...], where: Filter, gate: bool, everything: bool, as_json: bool, **asked: Any) -> None:
+    """Show how far the reviewers of the jobs in folders JOB agree: with each other, the verifier, and judges."""
+    level, seed = asked["level"], asked["seed"]
     if not 0.5 <= level < 1.0:
         raise UsageError(f"--level is {level:g}, expected at least 0.5 and less than 1, such as 0.95")
     if seed < 0:
@@ -49,10 +64,12 @@ def command(
         job.store.reviews(show_warning)
     report = agreement_report(loaded, level=level, seed=seed)
     ready = readiness(report.overall)
+    judged = judge_figures(loaded, **asked)
     if as_json:
-        click.echo(json.dumps(agreement_json(report, ready), indent=2))
+        click.echo(json.dumps({**agreement_json(report, ready), "judges": judges_json(judged)}, indent=2))
     else:
         _show_agreement(report, ready, everything=everything)
+        _show_judges(judged, everything=everything)
         if not report.overall.reviewed:
             click.echo(f"Review them with: {command_line('view', *map(str, jobs))}", err=True)
     if gate and (code := _EXIT_CODES[ready.state]):
@@ -86,7 +103,7 @@ def _show_agreement(report: AgreementReport, ready: Readiness, *, everything: bo
     if len(overall.pairs) > 1:
         _table("pairs", people.pairs_table(overall.pairs))
     _show_verifier(overall.verifier, everything=everything)
-    _table("agents", people.agents_table(report))
+    _table("agents", people.agents_table(report.agents, overall.verifier))
     if len(report.tasks) > 1:
         shown = report.tasks if everything else report.tasks[:_SHOWN]
         _table("tasks", people.tasks_table(shown))
@@ -104,6 +121,29 @@ def _show_verifier(verifier: VerifierFigures, *, everything: bool) -> None:
         show_line(people.sampling_line(verifier))
     _dissents("verifier passed, people fail", verifier.wrong_passes, everything=everything)
     _dissents("verifier failed, people pass", verifier.wrong_fails, everything=everything)
+
+
+def _show_judges(found: Sequence[JudgeFigures], *, everything: bool) -> None:
+    """A table of all judges, then each that has labels of people to be compared with."""
+    _table("judges", judges.judges_table(found))
+    for judge in found:
+        click.echo()
+        show_line(judges.judge_headline(judge))
+        overall = judge.overall.figures
+        _table("judge against people", people.confusion_table(overall, "judge"))
+        _table("judge", people.shares_table(overall, "judge"))
+        _table("pass rate", people.rates_table(overall, "judge"))
+        if overall.confusion.trials:
+            show_line(people.sampling_line(overall, "judge"))
+        _table("agents", people.agents_table(judge.agents, overall, "judge"))
+        _table("questions", judges.questions_table(judge))
+        dissents = judges.dissents_table(judge)
+        shown = dissents if everything else dissents.first(_SHOWN)
+        _table("judge and people disagree", shown)
+        _rest(len(dissents.rows) - len(shown.rows), "disagreement")
+        click.echo()
+        show_line(judges.labels_line(judge))
+        show_table("", people.gates_table(judge.ready))
 
 
 def _dissents(title: str, dissents: Sequence[Dissent], *, everything: bool) -> None:

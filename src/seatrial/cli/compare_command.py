@@ -53,7 +53,10 @@ from seatrial.report.compared import (
     passed_of,
     several_tasks,
 )
+from seatrial.report.judges import judge_lines
+from seatrial.report.markdown import md_prose
 from seatrial.report.text import counted, harmless
+from seatrial.review.judges import judge_figures, judges_in_short
 
 _WORSE, _INCONCLUSIVE = 1, 3
 _SHOWN = 5
@@ -115,12 +118,19 @@ def command(first: Path, second: Path | None, agents: tuple[str, ...], by: tuple
 
 
 def _show(made: ComparisonSet, by: tuple[Label, ...], gates: list[GateResult], asked: dict[str, Any]) -> None:
+    jobs = [*{job.path: job for job in (made.first, made.second)}.values()]
+    judges = judge_figures(jobs, level=asked["level"], seed=asked["seed"])
     if asked["as_json"]:
-        click.echo(json.dumps(set_json(made, by, gates), indent=2))
+        beside = {"judges": judges_in_short(judges)} if judges else {}
+        click.echo(json.dumps({**set_json(made, by, gates), **beside}, indent=2))
     elif asked["markdown"]:
         click.echo(comparisons_markdown(made, by, gates), nl=False)
+        for line in judge_lines(judges):
+            click.echo(f"\n{md_prose(line)}")
     else:
         _show_comparisons(made, by, gates, everything=asked["everything"])
+        for line in judge_lines(judges):
+            _say(line)
 
 
 def _filter(texts: tuple[str, ...]) -> Filter:

@@ -8,14 +8,15 @@ from typing import Any
 
 import click
 
-from seatrial.analysis.loaded import filter_job, load_job
+from seatrial.analysis.loaded import Filter, filter_job, load_job
 from seatrial.analysis.tables import Row, Table
+from seatrial.check.judges import CheckedJudge, check_judges, checked_json, subjects_of_job, subjects_of_task
 from seatrial.cli.analysis_options import where_option
 from seatrial.cli.long_run import cancelled_by_signals, relax_gc
 from seatrial.cli.options import OptionGroup, grouped
 from seatrial.cli.program import command_line
 from seatrial.cli.running import INTERRUPTED, terminated_like_interrupted
-from seatrial.cli.screen import show_table
+from seatrial.cli.screen import show_line, show_table
 from seatrial.jobs.judging import (
     USUAL_CONCURRENT,
     Judged,
@@ -27,6 +28,7 @@ from seatrial.jobs.judging import (
 from seatrial.model.assessment import Assessment
 from seatrial.report.assessments import TRIAL_COLUMNS, trial_row
 from seatrial.report.text import counted, format_cost, harmless
+from seatrial.store.files import JOB
 from seatrial.store.index import TrialEntry
 from seatrial.store.job_store import JobStore
 
@@ -76,6 +78,7 @@ _HOW = OptionGroup(
     "How",
     (
         *LIMITS,
+        click.option("--check", "checking", is_flag=True, help="Test the judge instead; JOB may be a task."),
         click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each assessment."),
     ),
 )
@@ -83,6 +86,7 @@ _EXAMPLES = """
 seatrial judge jobs/first --rubric report.toml --judge claude-sonnet-5
 seatrial judge jobs/first --judge gpt-5 --judge claude-sonnet-5 --samples 3
 seatrial judge jobs/first --where outcome=fail --max-cost 2
+seatrial judge --check jobs/first --rubric report.toml --judge claude-sonnet-5
 """
 
 
@@ -97,9 +101,15 @@ def command(context: click.Context, /, job: Path, **options: Any) -> None:
     Their assessments stand beside the rewards and change none. What was asked before is not asked again, so the same
     command resumes after an interruption. Exit codes: 1 when trials were not assessed because a provider failed or the
     limit of cost is reached, 130 when interrupted.
+
+    With --check the judge itself is tested, on a few trials or on the golden answers of a task, and nothing is stored:
+    do its answers change with repeats, order, wording, length or injected instructions? Exit code: 1 when they do.
     """
-    found = filter_job(load_job(job), options["where"])
     asked = options_asked(options, options["rubric"])
+    if options["checking"]:
+        with terminated_like_interrupted():
+            context.exit(_check(job, options["where"], asked, as_json=options["as_json"]))
+    found = filter_job(load_job(job), options["where"])
     context.exit(judge_trials(found.store, found.trials, asked, as_json=options["as_json"]))
 
 
@@ -131,6 +141,40 @@ def judge_trials(
         for notice in prepared.notices:
             click.echo(f"Note: {harmless(notice)}", err=True)
         return _carry_out(prepared, as_json=as_json, is_quiet=is_quiet)
+
+
+def _check(place: Path, where: Filter, asked: JudgeOptions, *, as_json: bool) -> int:
+    """Put the battery to the judges, and return the exit code."""
+    store = None
+    if (place / JOB).is_file():
+        found = filter_job(load_job(place), where)
+        store, subjects = found.store, subjects_of_job(found.store, found.trials, asked)
+    else:
+        subjects = subjects_of_task(place, asked)
+    try:
+        checked = asyncio.run(cancelled_by_signals(check_judges(subjects, asked, store)))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        return INTERRUPTED
+    if as_json:
+        click.echo(json.dumps(checked_json(checked), indent=2))
+    for each in () if as_json else checked:
+        _show_checked(each)
+    return int(any(each.failed for each in checked))
+
+
+def _show_checked(checked: CheckedJudge) -> None:
+    """A line about the judge, a row for each probe, and examples of what failed."""
+    failed = [probe for probe in checked.probes if probe.state == "fail"]
+    result = f"{counted(len(failed), 'probe')} failed" if failed else "no probe failed"
+    show_line(harmless(f"{checked.judge} by {checked.rubric}, shown {', '.join(checked.works)}: {result}"))
+    rows = [
+        (each.probe, each.state, f"{each.changed:,} of {each.compared:,}" if each.compared else "-", each.message)
+        for each in checked.probes
+    ]
+    show_table("", Table(("probe", "", "changed", "what it means"), [tuple(map(harmless, row)) for row in rows]))
+    for probe in failed:
+        for example in probe.examples:
+            show_line(harmless(f"{probe.probe}: {example}"))
 
 
 def _carry_out(job: PreparedJudging, *, as_json: bool, is_quiet: bool) -> int:

@@ -48,8 +48,10 @@ from seatrial.model.evaluation import Annotation
 from seatrial.model.outcome import PASS_THRESHOLD, format_reward
 from seatrial.model.record import TrialRecord
 from seatrial.report.heat_text import heat_lines
+from seatrial.report.judges import judge_lines
 from seatrial.report.tables import attempts_table, groups_table, summary_table
 from seatrial.report.text import counted, harmless, stability_line, times_line
+from seatrial.review.judges import judge_figures, judges_in_short
 from seatrial.store.files import JOB
 from seatrial.store.job_store import JobStore
 
@@ -209,6 +211,8 @@ def _document(shown: _JobsShown) -> dict[str, Any]:
     document: dict[str, Any] = jobs[0] if len(jobs) == 1 else {"jobs": jobs}
     document["arms"] = arms_json(shown.arms, shown.figures)
     document["failures"] = asdict(taxonomy_of(shown.arms))
+    if judges := judge_figures(shown.jobs):
+        document["judges"] = judges_in_short(judges)
     if shown.options.by:
         document["grouped"] = groups_json(shown.options.by, shown.groups(shown.options.by))
     if shown.options.heat:
@@ -329,6 +333,8 @@ def _show_jobs(shown: _JobsShown) -> None:
         _show_heat(heat_map(shown.arms), everything=options.everything)
     if not options.by and not options.heat:
         _show_summary(shown)
+    for line in judge_lines(judge_figures(shown.jobs)):
+        show_line(line)
     for job in shown.jobs:
         show_uncounted(job.store, job.uncounted, everything=options.everything)
         newer = sum(found.newer and not found.revision for found in job.uncounted)

@@ -5,7 +5,7 @@ evidence that says so, and the task's folder counts only if it is what the job h
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from seatrial.trajectories.reading import read_messages
 from seatrial.trajectories.threads import Thread
 from seatrial.trial.rounds import Round, rounds_of
 from seatrial.trial.rubric_verifier import change_lines
-from seatrial.untrusted.files import read_below, read_bounded
+from seatrial.untrusted.files import BoundedContent, read_below, read_bounded
 
 _MOST_FILES = 100
 _MOST_CHANGES_BYTES = 2**24
@@ -79,6 +79,24 @@ def gather(
     wanted = rubric.all_evidence
     pieces = [piece for kind, read in readers.items() if kind in wanted for piece in read()]
     return Evidence(tuple(pieces), rubric.digest)
+
+
+def gather_answer(
+    task: JudgedTask, files: Mapping[str, BoundedContent], rubric: Rubric, references: Sequence[Piece]
+) -> Evidence:
+    """What a judge would see of a trial that had left these files, by their paths in the sandbox, and nothing else."""
+    patterns = rubric.all_files or _expected(task)
+    found = [Piece("output", path, each) for path, each in files.items()]
+    chosen = [each for each in found if not patterns or any(matches(each.name, pattern) for pattern in patterns)]
+    lacking = [pattern for pattern in patterns if not any(matches(each.name, pattern) for each in chosen)]
+    pieces = {
+        "instruction": [*_instruction(task)],
+        "reference": [*references],
+        "output": [*chosen, *(absent("output", each, "the agent left no such file") for each in lacking)],
+    }
+    unknown = [absent(kind, kind, "it is not known") for kind in sorted(rubric.all_evidence - pieces.keys())]
+    wanted = [piece for kind, each in pieces.items() if kind in rubric.all_evidence for piece in each]
+    return Evidence((*wanted, *unknown), rubric.digest)
 
 
 def _instruction(task: JudgedTask) -> Iterator[Piece]:

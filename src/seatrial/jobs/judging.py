@@ -11,10 +11,10 @@ from pathlib import Path
 from seatrial import __version__
 from seatrial.concurrency import run_all
 from seatrial.errors import ModelError, OverlongPromptError, RubricError, SeatrialError, UsageError
-from seatrial.gateway.prices import load_prices
+from seatrial.gateway.prices import PriceTable, load_prices
 from seatrial.jobs.judge_evidence import JudgedTask, gather, judged_task
 from seatrial.jobs.judge_model import BudgetSpentError, JudgeModel, graded_by_themselves, judge_refs, open_judges
-from seatrial.jobs.turns import BEHAVIOUR, TURN_RUBRIC, read_turns, turn_questions
+from seatrial.jobs.turns import BEHAVIOUR, MOST_TURNS, TURN_RUBRIC, read_turns, turn_questions
 from seatrial.judge.assess import Subject, assess
 from seatrial.judge.evidence import Piece
 from seatrial.judge.rubric import Rubric, load_rubric
@@ -119,17 +119,18 @@ def _rubrics(tasks: Mapping[str, JudgedTask], options: JudgeOptions) -> dict[str
         rubric = _sampled(TURN_RUBRIC, options)
         return dict.fromkeys(tasks, OpenRubric(rubric, (), _judges(rubric, options, BEHAVIOUR)))
     if options.rubric is not None:
-        opened = _open_rubric(options.rubric, options)
+        opened = open_rubric(options.rubric, options)
         return dict.fromkeys(tasks, opened)
     found = {}
     for task_id, judged in tasks.items():
         path = judged.task.root / "tests" / RUBRIC_FILE if judged.task else None
         if path is not None and path.is_file():
-            found[task_id] = _open_rubric(path, options, task_id)
+            found[task_id] = open_rubric(path, options, task_id)
     return found
 
 
-def _open_rubric(path: Path, options: JudgeOptions, name: str | None = None) -> OpenRubric:
+def open_rubric(path: Path, options: JudgeOptions, name: str | None = None) -> OpenRubric:
+    """A rubric file with what it refers to. Raises RubricError, and UsageError where a judge is there twice."""
     rubric = _sampled(load_rubric(path, name), options)
     return OpenRubric(rubric, read_references(rubric, path.parent), _judges(rubric, options, path))
 
@@ -174,10 +175,7 @@ async def run_judging(job: PreparedJudging, observe: Callable[[Judged], object] 
     Raises StoreError when results cannot be stored. Then, and when cancelled, what is stored stays.
     """
     refs = list(dict.fromkeys(judge for each in job.rubrics.values() for judge in each.judges))
-    # A stranger's job names files of another machine.
-    spec = job.store.file.spec if job.store.is_own else None
-    prices = load_prices(Path(spec.model.prices) if spec and spec.model.prices else None)
-    ca_file = spec.trial.ca_file if spec else None
+    prices, ca_file = means_of(job.store)
     async with open_judges(refs, prices, job.options.max_cost_usd, ca_file) as opened:
         run = _JudgingRun(job, dict(zip(refs, opened, strict=True)))
 
@@ -188,6 +186,14 @@ async def run_judging(job: PreparedJudging, observe: Callable[[Judged], object] 
 
         await run_all(job.trials, run.judge, job.options.concurrent or USUAL_CONCURRENT, done)
     return run.outcome
+
+
+def means_of(store: JobStore | None) -> tuple[PriceTable, str | None]:
+    """The prices and certificates of a job, which judges of it use too."""
+    # A stranger's job names files of another machine.
+    spec = store.file.spec if store and store.is_own else None
+    prices = load_prices(Path(spec.model.prices) if spec and spec.model.prices else None)
+    return prices, spec.trial.ca_file if spec else None
 
 
 class _JudgingRun:
@@ -222,8 +228,12 @@ class _JudgingRun:
         except SeatrialError as error:
             return Judged(trial.trial_id, failure=str(error))
         rubric = opened.rubric
+        left_out = ""
         if job.options.turns:
-            rubric, evidence = turn_questions(read_turns(revisions[0].folder, revisions[-1].record), rubric)
+            turns = read_turns(revisions[0].folder, revisions[-1].record)
+            rubric, evidence = turn_questions(turns, rubric)
+            if len(turns.turns) > MOST_TURNS:
+                left_out = f"turns: those after the first {MOST_TURNS:,} of {len(turns.turns):,} are left out"
         else:
             evidence = gather(job.store, revisions, job.tasks[trial.task_id], rubric, opened.references)
         judges = [self._models[ref].for_trial() for ref in opened.judges]
@@ -231,6 +241,8 @@ class _JudgingRun:
         found = await assess(subject, evidence, rubric, judges, known=known, version=__version__)
         if found is None:
             return Judged(trial.trial_id, _latest(known, rubric, subject), is_earlier=True)
+        if left_out:
+            found = found.model_copy(update={"cuts": (*found.cuts, left_out)})
         keep = job.store.add_behaviour if job.options.turns else job.store.add_assessment
         keep(found)  # before anything else is waited for, so that no interruption can lose it
         return Judged(trial.trial_id, found)

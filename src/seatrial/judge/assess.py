@@ -342,17 +342,18 @@ def combine(rubric: Rubric, question: Question, votes: Sequence[Vote]) -> Assess
         faults = Counter(vote.unscored.code for vote in votes if vote.unscored)
         first = next((str(vote.unscored) for vote in votes if vote.unscored), "no judge was asked")
         unscored = first if faults.total() < 2 else f"none of {faults.total()} votes counts; {first}"
-    pairs = [_likeness(question, one, other) for one, other in combinations(counted, 2)]
+    pairs = [likeness(question, one, other) for one, other in combinations(counted, 2)]
     return AssessedQuestion(
         id=question.id,
         kind=question.kind,
         weight=question.weight,
         optional=question.optional,
+        tag=question.tag,
         answer=answer,
         score=score if question.scored else None,
         unscored=unscored,
         agreement=round(statistics.fmean(pairs), 4) if pairs else None,
-        split=min(pairs, default=1.0) < (1.0 - _FAR_APART if question.kind == "number" else 1.0),
+        split=any(differ(question, one, other) for one, other in combinations(counted, 2)),
         turn=question.turn,
         votes=tuple(votes),
     )
@@ -396,7 +397,12 @@ def score_of(question: Question, answer: Answer) -> float:
     return 1.0 - score if question.negate else score
 
 
-def _likeness(question: Question, one: Answer, other: Answer) -> float:
+def differ(question: Question, one: Answer, other: Answer) -> bool:
+    """Whether two answers are not the same; numbers may be a little apart."""
+    return likeness(question, one, other) < (1.0 - _FAR_APART if question.kind == "number" else 1.0)
+
+
+def likeness(question: Question, one: Answer, other: Answer) -> float:
     """How much two answers are the same, from 0 to 1."""
     if isinstance(one, tuple) and isinstance(other, tuple):
         together = {*one, *other}

@@ -89,6 +89,9 @@ class AssessedQuestion(StrictModel):
     kind: QuestionKind
     weight: NonNegative = 1.0
     optional: bool = False
+    tag: str | None = None
+    """The category that it is about, where its rubric names one."""
+
     answer: Answer | None = None
     score: Fraction01 | None = None
     unscored: str | None = None

@@ -9,6 +9,7 @@ from seatrial.analysis.tables import Table
 from seatrial.model.outcome import format_mean
 from seatrial.report.behaviour import behaviour_table, worklist_table
 from seatrial.report.document import ReportDocument, arms_table, comparisons_table, headline, share_words, signed, some
+from seatrial.report.judges import judge_lines
 from seatrial.report.markdown import escaped, markdown_table, md_heading, md_name, md_prose
 from seatrial.report.people import people_lines
 from seatrial.report.text import counted
@@ -56,6 +57,10 @@ def _parts(document: ReportDocument) -> Iterator[str]:
     if document.people:
         yield "### What people say\n"
         yield " ".join(md_prose(line) for line in people_lines(document.people)) + "\n"
+    if document.judges:
+        yield "### What judges say\n"
+        yield from (f"- {md_prose(line)}" for line in judge_lines(document.judges))
+        yield ""
     yield _folded("Methods", " ".join(map(md_prose, document.methods)))
 
 

@@ -25,6 +25,7 @@ from seatrial.model.record import ImportedJob
 from seatrial.report.tables import estimate_cells
 from seatrial.report.text import bounds_text, counted, format_cost, format_duration, harmless, p_number, p_text, points
 from seatrial.review.agreement import AgreementReport, agreement_report
+from seatrial.review.judges import JudgeFigures, judge_figures
 from seatrial.stats.corrected import CorrectedMean
 from seatrial.stats.estimates import Estimate
 from seatrial.stats.paired import Paired, PairTest
@@ -311,7 +312,7 @@ class ReportDocument:
     `comparisons` are of each arm with the baseline, and of the first two in the ranking where the baseline is neither;
     `lead` is that of the first two, None where there are no two with a mean or they cannot be compared. `behaviour`
     is what agents did in their turns, where that was classified, and `work` what to do about failures. `people` is what
-    reviewers say, None where nobody has said anything.
+    reviewers say, None where nobody has said anything; `judges` are those that assessed any of the trials.
     """
 
     title: str
@@ -329,6 +330,7 @@ class ReportDocument:
     behaviour: tuple[BehaviourFigures, ...]
     work: tuple[WorkItem, ...]
     people: AgreementReport | None
+    judges: tuple[JudgeFigures, ...]
     tested: int
     """How many comparisons p-values are adjusted for: those shown, and those that ranks go by."""
     period: Period | None
@@ -385,6 +387,7 @@ def make_document(jobs: Sequence[LoadedJob], options: ReportOptions | None = Non
         behaviour=arm_behaviour(arms, level=options.level, clusters=clusters),
         work=worklist(arms, taxonomy),
         people=_people(jobs, options),
+        judges=judge_figures(jobs, level=options.level, seed=options.seed),
         tested=tested,
         period=_period(jobs),
         notices=tuple(notices),

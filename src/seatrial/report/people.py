@@ -3,7 +3,7 @@
 Values in, tables and lines out, which commands print and reports lay out.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from seatrial.analysis.tables import Row, Table
 from seatrial.model.outcome import format_mean, format_range, format_reward
@@ -100,18 +100,18 @@ def interval_text(found: AgreementEstimate) -> str:
     return format_range(found.low, found.high)
 
 
-def confusion_table(verifier: VerifierFigures) -> Table:
-    """The table of the verifier against people, as counted; none where no trial has both verdicts."""
+def confusion_table(verifier: VerifierFigures, tested: str = "verifier") -> Table:
+    """The table of the verifier, or who else is tested, against people; none where no trial has both verdicts."""
     found = verifier.confusion
     rows = [
-        ("verifier pass", f"{found.both_pass:,}", f"{found.only_verifier:,}"),
-        ("verifier fail", f"{found.only_people:,}", f"{found.both_fail:,}"),
+        (f"{tested} pass", f"{found.both_pass:,}", f"{found.only_verifier:,}"),
+        (f"{tested} fail", f"{found.only_people:,}", f"{found.both_fail:,}"),
     ]
     return Table(("", "people pass", "people fail"), rows if found.trials else [])
 
 
-def shares_table(verifier: VerifierFigures) -> Table:
-    """How often the verifier is right, in three ways; trials that were drawn count by what they stand for."""
+def shares_table(verifier: VerifierFigures, tested: str = "verifier") -> Table:
+    """How often the verifier, or who else is tested, is right; trials that were drawn count by what they stand for."""
     found = verifier.confusion
     named: tuple[tuple[str, WeightedShare | None, str], ...] = (
         ("precision", found.precision, "of its passes, people pass"),
@@ -119,43 +119,43 @@ def shares_table(verifier: VerifierFigures) -> Table:
         ("specificity", found.specificity, "of what people fail, it fails"),
     )
     rows = [
-        (_weighted(name, verifier), format_mean(share.value, ".1%"), _percents(share), f"{share.trials:,}", meaning)
+        (_weighted(name, verifier), format_mean(share.value, ".1%"), percents(share), f"{share.trials:,}", meaning)
         for name, share, meaning in named
         if share
     ]
-    return Table(("verifier", "share", "interval", "trials", "what it means"), rows)
+    return Table((tested, "share", "interval", "trials", "what it means"), rows)
 
 
-def rates_table(verifier: VerifierFigures) -> Table:
-    """The verifier's pass rate and what people would have found, as far as that can be said."""
+def rates_table(verifier: VerifierFigures, tested: str = "verifier") -> Table:
+    """The pass rate of the verifier, or who else is tested, and what people would have found if that is known."""
     columns = ("trials that pass", "share", "interval", "from")
     if verifier.pass_rate is None or not verifier.confusion.trials:
         return Table(columns, [])
-    rows = [("by the verifier", format_mean(verifier.pass_rate, ".1%"), "-", counted(verifier.judged, "trial"))]
+    rows = [(f"by the {tested}", format_mean(verifier.pass_rate, ".1%"), "-", counted(verifier.judged, "trial"))]
     corrected = _weighted("corrected", verifier)
     methods: tuple[tuple[str, CorrectedRate | None, str], ...] = (
         (corrected, verifier.powered, "prediction-powered"),
         (corrected, verifier.gladen, "Rogan and Gladen"),
     )
-    rows += [(name, format_mean(found.value, ".1%"), _percents(found), how) for name, found, how in methods if found]
+    rows += [(name, format_mean(found.value, ".1%"), percents(found), how) for name, found, how in methods if found]
     return Table(columns, rows)
 
 
-def agents_table(report: AgreementReport) -> Table:
+def agents_table(agents: Mapping[str, VerifierFigures], overall: VerifierFigures, tested: str = "verifier") -> Table:
     """What people would have found of each agent, the prediction-powered way; none for one that nobody reviewed."""
     rows = [
         (
             harmless(agent),
             format_mean(each.pass_rate, ".1%"),
             format_mean(each.powered.value, ".1%"),
-            _percents(each.powered),
+            percents(each.powered),
             f"{each.powered.reviewed:,} of {each.judged:,}",
         )
-        for agent, each in report.agents.items()
+        for agent, each in agents.items()
         if each.powered and each.pass_rate is not None
     ]
-    corrected = _weighted("corrected", report.overall.verifier)
-    return Table(("trials that pass", "by the verifier", corrected, "interval", "reviewed"), rows)
+    corrected = _weighted("corrected", overall)
+    return Table(("trials that pass", f"by the {tested}", corrected, "interval", "reviewed"), rows)
 
 
 def _weighted(name: str, verifier: VerifierFigures) -> str:
@@ -163,7 +163,7 @@ def _weighted(name: str, verifier: VerifierFigures) -> str:
     return f"{name}, weighted" if verifier.sampled else name
 
 
-def sampling_line(verifier: VerifierFigures) -> str:
+def sampling_line(verifier: VerifierFigures, tested: str = "verifier") -> str:
     """What the reviewed trials stand for."""
     if verifier.sampled:
         drawn = (
@@ -171,7 +171,7 @@ def sampling_line(verifier: VerifierFigures) -> str:
             "drawn from."
         )
         rest = counted(verifier.unseen, "trial is of a kind", "trials are of kinds")
-        open_end = "corrected rates take the verifier's word for them, and their intervals leave open what they are."
+        open_end = f"corrected rates take the {tested}'s word for them, and their intervals leave open what they are."
         return f"{drawn} {rest} that nobody has looked at: {open_end}" if verifier.unseen else drawn
     return "Trials were not drawn by lot; those that were reviewed are taken for a fair sample of all."
 
@@ -250,7 +250,7 @@ def people_lines(report: AgreementReport) -> list[str]:
         passes, fails = len(verifier.wrong_passes), len(verifier.wrong_fails)
         lines.append(
             f"Of {counted(same.trials, 'trial')} that both judged, people agree with the verifier on "
-            f"{_weighted(format_mean(same.value, '.1%'), verifier)} ({_percents(same)}): it passed {passes:,} that "
+            f"{_weighted(format_mean(same.value, '.1%'), verifier)} ({percents(same)}): it passed {passes:,} that "
             f"they fail and failed {fails:,} that they pass."
         )
     if verifier.powered and verifier.pass_rate is not None:
@@ -258,10 +258,11 @@ def people_lines(report: AgreementReport) -> list[str]:
         lines.append(
             f"The verifier passes {format_mean(verifier.pass_rate, '.1%')} of {counted(verifier.judged, 'trial')}; "
             f"{_weighted('corrected', verifier)} by what people say it would be {format_mean(found.value, '.1%')} "
-            f"({_percents(found)})."
+            f"({percents(found)})."
         )
     return lines
 
 
-def _percents(found: WeightedShare | CorrectedRate) -> str:
+def percents(found: WeightedShare | CorrectedRate) -> str:
+    """The interval of a share."""
     return format_range(found.low, found.high, ".1%")

@@ -271,15 +271,15 @@ def _gates(figures: ReviewFigures) -> Iterator[ReadinessGate]:
     fewest = min(figures.reviewers, key=lambda each: each.calibrated, default=None)
     tested = [each for each in figures.reviewers if each.calibration is not None]
     worst = min(tested, key=lambda each: each.calibration or 0.0, default=None)
-    yield _gate("annotators", _Found(people, "nobody has reviewed anything"), LEAST_ANNOTATORS)
-    yield _gate("agreement", _Found(first.value if first else None, why_not), LEAST_AGREEMENT)
-    yield _gate("interval_width", _Found(first.width if first else None, wide), WIDEST_INTERVAL, "below")
-    yield _gate("calibration_trials", _of(fewest, "calibrated"), LEAST_CALIBRATED)
-    yield _gate("calibration_agreement", _of(worst, "calibration"), LEAST_CALIBRATION)
+    yield gate_of("annotators", Found(people, "nobody has reviewed anything"), LEAST_ANNOTATORS)
+    yield gate_of("agreement", Found(first.value if first else None, why_not), LEAST_AGREEMENT)
+    yield gate_of("interval_width", Found(first.width if first else None, wide), WIDEST_INTERVAL, "below")
+    yield gate_of("calibration_trials", _of(fewest, "calibrated"), LEAST_CALIBRATED)
+    yield gate_of("calibration_agreement", _of(worst, "calibration"), LEAST_CALIBRATION)
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class Found:
     """A number with why there is none; where it is that of one reviewer, with their name."""
 
     value: float | None
@@ -287,14 +287,14 @@ class _Found:
     reviewer: str | None = None
 
 
-def _of(reviewer: ReviewerFigures | None, name: Literal["calibrated", "calibration"]) -> _Found:
+def _of(reviewer: ReviewerFigures | None, name: Literal["calibrated", "calibration"]) -> Found:
     """A number of the reviewer for whom it is lowest: everybody has to be calibrated."""
     if reviewer is None:
-        return _Found(None, "nobody has judged a trial that is known to be right or wrong")
-    return _Found(float(getattr(reviewer, name)), "", reviewer.reviewer_id)
+        return Found(None, "nobody has judged a trial that is known to be right or wrong")
+    return Found(float(getattr(reviewer, name)), "", reviewer.reviewer_id)
 
 
-def _gate(name: GateName, found: _Found, needed: float, relation: Relation = "at least") -> ReadinessGate:
+def gate_of(name: GateName, found: Found, needed: float, relation: Relation = "at least") -> ReadinessGate:
     if found.value is None:
         return ReadinessGate(name, "unknown", None, needed, relation, found.why_not)
     is_open = found.value >= needed if relation == "at least" else found.value < needed

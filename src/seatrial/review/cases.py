@@ -2,8 +2,9 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from seatrial.analysis.figures import SCORED
 from seatrial.analysis.loaded import Filter, LoadedJob, parse_filter
@@ -12,7 +13,15 @@ from seatrial.model.evaluation import Judgment
 from seatrial.model.review import ReviewEntry, Sampling, not_taken_back
 from seatrial.review.queue import stratum_of
 from seatrial.review.verdicts import TrialReview, review_of
-from seatrial.stats.corrected import Confusion, CorrectedRate, Reviewed, confusion_of, prediction_powered, rogan_gladen
+from seatrial.stats.corrected import (
+    Confusion,
+    CorrectedRate,
+    Reviewed,
+    confusion_of,
+    labels_needed,
+    prediction_powered,
+    rogan_gladen,
+)
 from seatrial.store.index import TrialEntry
 
 
@@ -53,7 +62,7 @@ class ReviewCase:
     @property
     def stratum(self) -> str:
         """What it is drawn from, or was."""
-        return stratum_of(self.trial, self.entries, self.job.threshold)
+        return stratum_of(self.trial, self.entries, self.job.threshold, self.job.doubted_by_judges)
 
 
 def cases_of(jobs: Iterable[LoadedJob]) -> list[ReviewCase]:
@@ -65,7 +74,7 @@ def cases_of(jobs: Iterable[LoadedJob]) -> list[ReviewCase]:
     ]
 
 
-# The verifier against people.
+# The verifier against people, or a judge.
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,29 +111,62 @@ class VerifierFigures:
     wrong_fails: tuple[Dissent, ...]
 
 
-def verifier_figures(cases: Iterable[ReviewCase], level: float = 0.95) -> VerifierFigures:
-    """Compare the verifier with people on the trials that both judged."""
-    scored = [case for case in cases if case.is_scored]
-    both = [case for case in scored if case.people_passed is not None]
+Verdict = Callable[[ReviewCase], bool | None]
+"""Whether somebody passes a trial, None where they have no verdict on it."""
+
+
+def by_verifier(case: ReviewCase) -> bool | None:
+    return case.passed if case.is_scored else None
+
+
+def by_people(case: ReviewCase) -> bool | None:
+    return case.people_passed
+
+
+class _Pair(NamedTuple):
+    """A trial with the verdict that is tested, and that of people, where they have one."""
+
+    case: ReviewCase
+    passed: bool
+    people: bool | None
+
+    @property
+    def group(self) -> Hashable:
+        return self.case.job.path, self.case.trial.task_id
+
+
+def verifier_figures(
+    cases: Iterable[ReviewCase], level: float = 0.95, tested: Verdict = by_verifier, people: Verdict = by_people
+) -> VerifierFigures:
+    """Compare the verifier, or another who is `tested`, with people on the trials that both judged."""
+    verdicts = ((case, tested(case)) for case in cases)
+    scored = [_Pair(case, passed, people(case)) for case, passed in verdicts if passed is not None]
     reviewed, unseen = _weighted(scored)
-    left = {id(case) for case in unseen}
-    judged = [(case.passed, (case.job.path, case.trial.task_id)) for case in scored if id(case) not in left]
+    left = {id(pair.case) for pair in unseen}
+    judged = [(pair.passed, pair.group) for pair in scored if id(pair.case) not in left]
     confusion = confusion_of(reviewed, level)
-    dissent = [case for case in both if case.passed != case.people_passed]
+    both = [pair for pair in scored if pair.people is not None]
     return VerifierFigures(
         judged=len(scored),
-        pass_rate=sum(case.passed for case in scored) / len(scored) if scored else None,
+        pass_rate=sum(pair.passed for pair in scored) / len(scored) if scored else None,
         confusion=confusion,
-        sampled=any(case.probability is not None for case in both),
+        sampled=any(pair.case.probability is not None for pair in both),
         unseen=len(unseen),
         powered=_of_all(prediction_powered(judged, reviewed, level), unseen),
         gladen=_of_all(rogan_gladen(judged, confusion, level), unseen),
-        wrong_passes=_dissents(case for case in dissent if case.passed),
-        wrong_fails=_dissents(case for case in dissent if not case.passed),
+        wrong_passes=_dissents(pair for pair in both if pair.passed and not pair.people),
+        wrong_fails=_dissents(pair for pair in both if pair.people and not pair.passed),
     )
 
 
-def _weighted(scored: Sequence[ReviewCase]) -> tuple[list[Reviewed], list[ReviewCase]]:
+def needed_labels(cases: Iterable[ReviewCase], width: float, level: float, tested: Verdict) -> int | None:
+    """How many trials people have to label for a corrected rate whose interval is no wider; see `labels_needed`."""
+    verdicts = ((case, tested(case)) for case in cases)
+    scored = [_Pair(case, passed, case.people_passed) for case, passed in verdicts if passed is not None]
+    return labels_needed([(pair.passed, pair.group) for pair in scored], _weighted(scored)[0], width, level)
+
+
+def _weighted(scored: Sequence[_Pair]) -> tuple[list[Reviewed], list[_Pair]]:
     """Trials that people judged too, each with how many it stands for; and those for which none of them stands.
 
     One that was drawn stands for others of its stratum, by its chance, and all that were reviewed of a stratum together
@@ -132,24 +174,25 @@ def _weighted(scored: Sequence[ReviewCase]) -> tuple[list[Reviewed], list[Review
     at on purpose stands for itself; where all were, they are taken for a sample.
     """
     filters = _filters(scored)
-    chosen = [case for case in scored if case.people_passed is not None and _filter(case) is None]
-    itself = {id(case) for case in chosen}
-    strata: defaultdict[Hashable, list[ReviewCase]] = defaultdict(list)
-    for case in scored:
-        if id(case) not in itself:
-            strata[case.job.path, case.stratum, *(_fits(case, each) for each in filters)].append(case)
-    found, unseen = [_reviewed(case, 1.0) for case in chosen], []
-    for cases in strata.values():
-        drawn = [(case, 1.0 / (case.probability or 1.0)) for case in cases if case.people_passed is not None]
-        each = len(cases) / math.fsum(weight for _, weight in drawn) if drawn else 0.0
-        found += [_reviewed(case, weight * each) for case, weight in drawn]
-        unseen += [] if drawn else cases
+    chosen = [pair for pair in scored if pair.people is not None and _filter(pair.case) is None]
+    itself = {id(pair.case) for pair in chosen}
+    strata: defaultdict[Hashable, list[_Pair]] = defaultdict(list)
+    for pair in scored:
+        if id(pair.case) not in itself:
+            case = pair.case
+            strata[case.job.path, case.stratum, *(_fits(case, each) for each in filters)].append(pair)
+    found, unseen = [_reviewed(pair, 1.0) for pair in chosen], []
+    for pairs in strata.values():
+        drawn = [(pair, 1.0 / (pair.case.probability or 1.0)) for pair in pairs if pair.people is not None]
+        each = len(pairs) / math.fsum(weight for _, weight in drawn) if drawn else 0.0
+        found += [_reviewed(pair, weight * each) for pair, weight in drawn]
+        unseen += [] if drawn else pairs
     return found, unseen if len(found) > len(chosen) else []
 
 
-def _filters(scored: Iterable[ReviewCase]) -> list[Filter]:
+def _filters(scored: Iterable[_Pair]) -> list[Filter]:
     """The filters of the queues from which trials were drawn: who fits one had another chance than who does not."""
-    found = (_filter(case) for case in scored if case.people_passed is not None)
+    found = (_filter(pair.case) for pair in scored if pair.people is not None)
     return list(dict.fromkeys(each for each in found if each))
 
 
@@ -165,28 +208,27 @@ def _fits(case: ReviewCase, wanted: Filter) -> bool:
     return wanted.fits(case.trial, case.job.labels_of(case.trial.task_id))
 
 
-def _of_all(rate: CorrectedRate | None, unseen: Sequence[ReviewCase]) -> CorrectedRate | None:
+def _of_all(rate: CorrectedRate | None, unseen: Sequence[_Pair]) -> CorrectedRate | None:
     """A rate with the trials of which nobody knows anything but what the verifier says."""
     if rate is None or not unseen:
         return rate
     seen, trials = rate.trials, rate.trials + len(unseen)
-    value = (rate.value * seen + sum(case.passed for case in unseen)) / trials
+    value = (rate.value * seen + sum(pair.passed for pair in unseen)) / trials
     low, high = rate.low * seen / trials, (rate.high * seen + len(unseen)) / trials
     return replace(rate, value=value, low=low, high=high, trials=trials)
 
 
-def _reviewed(case: ReviewCase, weight: float) -> Reviewed:
-    return Reviewed(case.passed, bool(case.people_passed), weight, (case.job.path, case.trial.task_id))
+def _reviewed(pair: _Pair, weight: float) -> Reviewed:
+    return Reviewed(pair.passed, bool(pair.people), weight, pair.group)
 
 
-def _dissents(cases: Iterable[ReviewCase]) -> tuple[Dissent, ...]:
-    return tuple(_dissent(case) for case in sorted(cases, key=_place))
+def _dissents(pairs: Iterable[_Pair]) -> tuple[Dissent, ...]:
+    return tuple(_dissent(pair) for pair in sorted(pairs, key=lambda pair: _place(pair.case)))
 
 
-def _dissent(case: ReviewCase) -> Dissent:
-    trial, people = case.trial, case.review.verdict
-    assert people is not None  # noqa: S101 - callers have looked
-    return Dissent(case.job.name, trial.trial_id, trial.task_id, trial.agent, trial.reward, people)
+def _dissent(pair: _Pair) -> Dissent:
+    trial, people = pair.case.trial, Judgment.PASS if pair.people else Judgment.FAIL
+    return Dissent(pair.case.job.name, trial.trial_id, trial.task_id, trial.agent, trial.reward, people)
 
 
 def _place(case: ReviewCase) -> tuple[str, str, str]:

@@ -5,7 +5,7 @@ weighted back. Once a verdict was given, the trial stays in the stratum it was d
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,8 +18,12 @@ from seatrial.store.index import TrialEntry
 
 RANDOM_ITEMS = 100
 RANDOM = "random"
+DOUBTED = "judges"
 CALIBRATION = "calibration"
 ItemState = Literal["open", "deferred", "done"]
+
+_DRAWN = (DOUBTED, RANDOM)
+"""Strata of which some are drawn: a rubric may ask for more than a verifier does, and so doubt almost every pass."""
 
 _NEAR = 0.15
 _UNSEEN = frozenset({"infrastructure_error", "cancelled"})
@@ -63,11 +67,17 @@ class _Candidate:
 
 
 def make_queue(
-    trials: Iterable[TrialEntry], reviews: Reviews, threshold: float, reviewer: str, options: QueueOptions
+    trials: Iterable[TrialEntry],
+    reviews: Reviews,
+    threshold: float,
+    reviewer: str,
+    options: QueueOptions,
+    doubted: Collection[str] = (),
 ) -> list[QueueItem]:
-    """What a reviewer is asked about, in this order.
+    """What a reviewer is asked about, in this order. Of trials that are `doubted`, judges are not sure.
 
-    Strata other than the random one are taken whole. Trials whose verdict is known are mixed in, except for those who
+    Of the trials that judges doubt, and of the rest, as many are drawn by lot as the random slice has; other strata are
+    taken whole. Trials whose verdict is known are mixed in, except for those who
     said what it is. A trial that the machinery failed has nothing to look at, and is never asked about.
     """
     candidates = []
@@ -75,15 +85,19 @@ def make_queue(
         if trial.outcome not in _UNSEEN:
             said = reviews.get(trial.trial_id)
             entries = not_taken_back(said) if said else []
-            candidates.append(_candidate(trial, entries, threshold, reviewer, options.seed))
-    rest = [each for each in candidates if each.stratum == RANDOM]
-    drawn = sorted(rest, key=lambda each: each.lot)[: options.random]
-    taken = [each for each in candidates if each.stratum != RANDOM]
-    chances = {RANDOM: len(drawn) / len(rest) if rest else 1.0}
+            is_doubted = trial.trial_id in doubted
+            candidates.append(_candidate(trial, entries, threshold, reviewer, options.seed, is_doubted=is_doubted))
+    taken = [each for each in candidates if each.stratum not in _DRAWN]
+    chances = {}
+    for name in _DRAWN:
+        rest = [each for each in candidates if each.stratum == name]
+        drawn = sorted(rest, key=lambda each: each.lot)[: options.random]
+        chances[name] = len(drawn) / len(rest) if rest else 1.0
+        taken += drawn
     known = {trial_id for trial_id, entries in reviews.items() if _has_gold(entries, reviewer)}
     return [
         QueueItem(each.trial, _sampling(each, chances, options))
-        for each in _mixed([*taken, *drawn])
+        for each in _mixed(taken)
         if each.trial.trial_id not in known
     ]
 
@@ -93,13 +107,17 @@ def _sampling(drawn: _Candidate, chances: Mapping[str, float], options: QueueOpt
     return Sampling(stratum=drawn.stratum, probability=chance, where=options.where or None)
 
 
-def stratum_of(trial: TrialEntry, entries: Iterable[ReviewEntry], threshold: float) -> str:
+def stratum_of(
+    trial: TrialEntry, entries: Iterable[ReviewEntry], threshold: float, doubted: Collection[str] = ()
+) -> str:
     """What a trial is drawn from, or was when its first verdict was given; the same for all reviewers."""
+    is_doubted = trial.trial_id in doubted
     standing = not_taken_back(entries)
     if not standing:
-        return _urgency(trial, (), threshold)
+        return _urgency(trial, (), threshold, is_doubted=is_doubted)
     drawn_from = next((each.sampling.stratum for each in standing if each.sampling), None)
-    return drawn_from or (CALIBRATION if _has_gold(standing) else _urgency(trial, standing, threshold))
+    urgency = _urgency(trial, standing, threshold, is_doubted=is_doubted)
+    return drawn_from or (CALIBRATION if _has_gold(standing) else urgency)
 
 
 def state_for(reviewer: str, entries: Iterable[ReviewEntry]) -> ItemState:
@@ -111,22 +129,23 @@ def state_for(reviewer: str, entries: Iterable[ReviewEntry]) -> ItemState:
 
 
 def _candidate(
-    trial: TrialEntry, entries: Sequence[ReviewEntry], threshold: float, reviewer: str, seed: int
+    trial: TrialEntry, entries: Sequence[ReviewEntry], threshold: float, reviewer: str, seed: int, *, is_doubted: bool
 ) -> _Candidate:
     lot = _lot(trial.trial_id, seed)
-    stratum = stratum_of(trial, entries, threshold)
+    stratum = stratum_of(trial, entries, threshold, (trial.trial_id,) if is_doubted else ())
     if not entries:  # as almost all trials of a large job are
         return _Candidate(trial, stratum, _RANKS[stratum], lot, gold=False)
     # What reviewers say themselves must not move what they have just judged to another place before their eyes.
     others = [each for each in entries if each.reviewer_id != reviewer]
-    rank = _RANKS[_urgency(trial, others, threshold)]
+    rank = _RANKS[_urgency(trial, others, threshold, is_doubted=is_doubted)]
     return _Candidate(trial, stratum, rank, lot, _has_gold(entries))
 
 
-def _urgency(trial: TrialEntry, entries: Sequence[ReviewEntry], threshold: float) -> str:
+def _urgency(trial: TrialEntry, entries: Sequence[ReviewEntry], threshold: float, *, is_doubted: bool) -> str:
     """The first stratum that a trial belongs to, by what is said of it."""
     review = review_of(trial.trial_id, entries) if entries else None
-    return next((name for name, applies in _STRATA.items() if applies(trial, review, threshold)), RANDOM)
+    rest = DOUBTED if is_doubted else RANDOM
+    return next((name for name, applies in _STRATA.items() if applies(trial, review, threshold)), rest)
 
 
 def _has_gold(entries: Iterable[ReviewEntry], by: str | None = None) -> bool:
@@ -188,4 +207,4 @@ _STRATA: Mapping[str, Callable[[TrialEntry, TrialReview | None, float], bool]] =
     "flaky": _is_flaky,
     "tampering": _is_tampered,
 }
-_RANKS = {name: rank for rank, name in enumerate((*_STRATA, RANDOM))}
+_RANKS = {name: rank for rank, name in enumerate((*_STRATA, *_DRAWN))}

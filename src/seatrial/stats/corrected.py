@@ -6,6 +6,7 @@ pass rate that people would have found everywhere.
 """
 
 import math
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
@@ -149,6 +150,8 @@ def effective_size(weights: Sequence[float]) -> float:
 # from it on what they saw, with the verifier counting for as much as it is worth: λ, from 0 to 1, is the one of least
 # variance.
 
+_MOST_LABELS = 10**6
+
 Judged = tuple[bool, Hashable]
 """Whether the verifier passed a trial, and the group that the trial belongs to, such as its task."""
 
@@ -204,6 +207,52 @@ def prediction_powered(
 
     `judged` are all trials, those that were reviewed among them.
     """
+    found = _powered(judged, reviewed)
+    if found is None:
+        return None
+    half = student_t(level, found.freedom) * math.sqrt(found.variance)
+    ends = _clipped(found.value - half), _clipped(found.value + half)
+    return CorrectedRate(_clipped(found.value), *ends, level, len(judged), len(reviewed), found.tuning)
+
+
+def labels_needed(
+    judged: Sequence[Judged], reviewed: Sequence[Reviewed], width: float, level: float = 0.95
+) -> int | None:
+    """How many trials people have to review, drawn by lot, for a prediction-powered interval of this width.
+
+    It is planned from how far people and the verifier differ in those that are `reviewed`. None where these are fewer
+    than two, and where no number is enough because there are too few trials that the verifier judged.
+    """
+    found = _powered(judged, reviewed)
+    if found is None or found.width(_MOST_LABELS, level) > width:
+        return None
+    return bisect_left(range(_MOST_LABELS), True, lo=2, key=lambda size: found.width(size, level) <= width)
+
+
+@dataclass(frozen=True, slots=True)
+class _Powered:
+    """A prediction-powered mean of `size` labels. More labels make `of_labels` of its variance less, and no more."""
+
+    value: float
+    tuning: float
+    size: float
+    variance: float
+    of_labels: float
+    alike: float
+    """So many labels say as much as one would, since those of one group are alike."""
+
+    freedom: int
+    most_freedom: int
+
+    def width(self, size: float, level: float) -> float:
+        """The interval's, with another number of labels."""
+        freedom = min(self.most_freedom, max(1, round((self.freedom + 1) * size / self.size) - 1))
+        rest = max(0.0, self.variance - self.of_labels - _unseen_errors(self.size / self.alike))
+        variance = self.of_labels * self.size / size + rest + _unseen_errors(size / self.alike)
+        return 2.0 * student_t(level, freedom) * math.sqrt(variance)
+
+
+def _powered(judged: Sequence[Judged], reviewed: Sequence[Reviewed]) -> _Powered | None:
     if len(reviewed) < 2 or not judged:
         return None
     total = math.fsum(each.weight for each in reviewed)
@@ -212,16 +261,35 @@ def prediction_powered(
     verifier = math.fsum(weight * each.verifier for weight, each in parts)
     tuning = _tuning(parts, people, verifier)
     seen = _mean(judged)
-    value = people + tuning * (seen - verifier)
     residuals = [
         (each.group, weight * ((each.people - people) - tuning * (each.verifier - verifier))) for weight, each in parts
     ]
+    # Both in one sum: what people pass and what the verifier passes both depend on the task.
+    verdicts = [(group, tuning * (passed - seen) / len(judged)) for passed, group in judged]
     size = effective_size([each.weight for each in reviewed])
-    unseen = _ADDED_ERRORS / ((size + _ADDED_ERRORS) * (size + _ADDED_ERRORS - 1.0))
-    variance = _clustered(residuals) + unseen + tuning**2 * _verifier_variance(judged, seen)
-    half = student_t(level, _freedom([each.group for each in reviewed])) * math.sqrt(variance)
-    ends = _clipped(value - half), _clipped(value + half)
-    return CorrectedRate(_clipped(value), *ends, level, len(judged), len(reviewed), tuning)
+    alone, together = math.fsum(part**2 for _, part in residuals), _clustered(residuals)
+    alike = max(1.0, together / alone) if alone > 0.0 else 1.0
+    labelled = _freedom([each.group for each in reviewed])
+    return _Powered(
+        value=people + tuning * (seen - verifier),
+        tuning=tuning,
+        size=size,
+        variance=_clustered([*residuals, *verdicts])
+        + _unseen_errors(size / alike)
+        + tuning**2 * _unseen_verdicts(len(judged)),
+        of_labels=alone,
+        alike=alike,
+        freedom=labelled,
+        most_freedom=max(labelled, _freedom([group for _, group in judged])),
+    )
+
+
+def _unseen_errors(size: float) -> float:
+    return _ADDED_ERRORS / ((size + _ADDED_ERRORS) * (size + _ADDED_ERRORS - 1.0))
+
+
+def _unseen_verdicts(number: int) -> float:
+    return _ADDED / (4.0 * (number + _ADDED) ** 2)
 
 
 def _tuning(parts: Iterable[tuple[float, Reviewed]], people: float, verifier: float) -> float:
@@ -235,8 +303,7 @@ def _tuning(parts: Iterable[tuple[float, Reviewed]], people: float, verifier: fl
 def _verifier_variance(judged: Sequence[Judged], seen: float) -> float:
     """The variance of the verifier's rate, from how it differs between groups, never quite 0."""
     number = len(judged)
-    unseen = _ADDED / (4.0 * (number + _ADDED) ** 2)
-    return _clustered((group, (passed - seen) / number) for passed, group in judged) + unseen
+    return _clustered((group, (passed - seen) / number) for passed, group in judged) + _unseen_verdicts(number)
 
 
 def _clustered(parts: Iterable[tuple[Hashable, float]]) -> float:

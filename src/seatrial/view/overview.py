@@ -18,6 +18,7 @@ from seatrial.report.html.sections import (
     agents_section,
     denominators_section,
     failures_section,
+    judges_section,
     people_section,
     tasks_section,
 )
@@ -52,6 +53,7 @@ def make_overview(links: Links, key: str, job: LoadedJob) -> Overview:
         tasks_section(document, _MOST_SQUARES),
         failures_section(document),
         *([people_section(document, document.people)] if document.people else []),
+        *([judges_section(document)] if document.judges else []),
         denominators_section(document),
     ]
     sections = [aimed(section, aim) for section in made]

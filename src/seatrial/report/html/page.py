@@ -23,6 +23,7 @@ from seatrial.report.html.sections import (
     behaviour_section,
     denominators_section,
     failures_section,
+    judges_section,
     people_section,
     tasks_section,
 )
@@ -211,6 +212,7 @@ def page_sections(document: ReportDocument) -> list[PageSection]:
         failures_section(document),
         *([behaviour_section(document)] if document.behaviour else []),
         *reviewed,
+        *([judges_section(document)] if document.judges else []),
         denominators_section(document),
         methods_section(document),
         reproduce_section(document),

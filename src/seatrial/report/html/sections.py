@@ -29,6 +29,7 @@ from seatrial.report.html.parts import (
     people_mark,
     trials_link,
 )
+from seatrial.report.judges import judge_lines, judges_table
 from seatrial.report.leaderboard import too_few_words
 from seatrial.report.pictures.pictures import ForestRow, HeatRow, HeatSquare, forest_picture, heat_picture
 from seatrial.report.text import OUTCOME_WORDS, counted, doubts, format_cost, format_duration, harmless
@@ -254,7 +255,7 @@ def people_section(document: ReportDocument, report: AgreementReport) -> PageSec
     """A few sentences, and the tables behind them."""
     overall, verifier = report.overall, report.overall.verifier
     several = trials_link(tag=REVIEWED_BY_SEVERAL)
-    measures, agents = people.measures_table(overall), people.agents_table(report)
+    measures, agents = people.measures_table(overall), people.agents_table(report.agents, verifier)
     judged = [
         [trials_link(outcome=outcome, tag=people_mark(said)) for said in ("pass", "fail")] for outcome in _VERIFIER
     ]
@@ -267,6 +268,12 @@ def people_section(document: ReportDocument, report: AgreementReport) -> PageSec
     ]
     shown = tuple(table for table in tables if table.rows)
     return PageSection("people", "What do people say?", tuple(people.people_lines(report)), (), shown)
+
+
+def judges_section(document: ReportDocument) -> PageSection:
+    """A line for each judge: a rate where it may enter an aggregate, and else why it may not."""
+    table = page_table("Judges and the labels of people", judges_table(document.judges))
+    return PageSection("judges", "What do judges say?", tuple(judge_lines(document.judges)), (), (table,))
 
 
 def _agent(name: str, arms: Sequence[Arm]) -> list[str]:

@@ -306,7 +306,8 @@ def _sampling(it: Question, given: GivenVerdict) -> Sampling | None:
     """How the item came into the reviewer's queue; None where it never was in it."""
     trial, asked = it.desk.trial(it.asked.item), it.asked.queue
     chosen = _chosen(it.desk, asked)
-    queue = make_queue(chosen, it.desk.reviews, it.desk.job.threshold, given.reviewer.strip(), asked.options)
+    job, reviewer = it.desk.job, given.reviewer.strip()
+    queue = make_queue(chosen, it.desk.reviews, job.threshold, reviewer, asked.options, job.doubted_by_judges)
     return next((each.sampling for each in queue if each.trial.trial_id == trial.trial_id), None)
 
 

@@ -35,7 +35,7 @@ _MOST_SECONDS = 1e9
 def queue_payload(desk: Desk, trials: Iterable[TrialEntry], reviewer: str, options: QueueOptions) -> Payload:
     """The queue of a reviewer and how far they are: keys, tasks and their own states, and nothing about why."""
     keys = {trial.trial_id: key for key, trial in desk.trials.items()}
-    queue = make_queue(trials, desk.reviews, desk.job.threshold, reviewer, options)
+    queue = make_queue(trials, desk.reviews, desk.job.threshold, reviewer, options, desk.job.doubted_by_judges)
     items = [
         {
             "key": keys[each.trial.trial_id],

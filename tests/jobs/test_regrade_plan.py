@@ -39,7 +39,7 @@ def test_the_tests_of_one_task(locked, tasks):
         find_tasks(locked, (), tasks / "sort/tests")
 
 
-@pytest.mark.parametrize(("folder", "said"), [("none", "no such folder"), ("empty", "neither a test.sh, nor a rubric.toml, nor tasks")])
+@pytest.mark.parametrize(("folder", "said"), [("none", "no such folder"), ("empty", "nor a rubric.toml, nor tasks")])
 def test_a_folder_without_tests_is_named(locked, tmp_path, folder, said):
     (tmp_path / "empty").mkdir()
     with pytest.raises(JobError, match=said):

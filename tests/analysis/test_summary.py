@@ -88,6 +88,7 @@ def test_as_json_everything_is_there():
         "unheld": {},
         "regraded": 0,
         "first_mean": None,
+        "verifier_usage": None,
     }
 
 

@@ -105,8 +105,8 @@ class InstantTrials:
     """An engine whose trials are over at once."""
 
     @asynccontextmanager
-    async def open(self, _job: PreparedJob, _observe: Observer) -> AsyncIterator[LocalPlaces]:
-        yield LocalPlaces(self._run, 4)
+    async def open(self, job: PreparedJob, _observe: Observer) -> AsyncIterator[LocalPlaces]:
+        yield LocalPlaces(self._run, job.store.file.spec.run.concurrent or 1)
 
     async def _run(self, spec: TrialSpec, _folder: Path, _observe: Observer) -> TrialRecord:
         await asyncio.sleep(0)
@@ -124,7 +124,8 @@ def store_empty_trials(folder: Path, task: Path, count: int) -> JobStore:
     store = make_store(folder, 1, count)
     loaded = load_task(task).model_copy(update={"id": "task-00000"})
     job = PreparedJob(store, plan_trials(["task-00000"], [NOOP], count), {"task-00000": loaded})
-    asyncio.run(carry_out(job, InstantTrials()))
+    with store.lock():
+        asyncio.run(carry_out(job, InstantTrials()))
     return store
 
 

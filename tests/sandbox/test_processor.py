@@ -83,6 +83,17 @@ def test_what_others_took_is_told_from_what_is_its_own(monkeypatch, ran, waited,
     assert (meter.wait_sec, meter.cpu_sec) == (kept_waiting, ran)
 
 
+def test_nobody_looks_at_the_whole_machine_for_what_was_never_kept_waiting(monkeypatch):
+    scripted = Scripted(monkeypatch, ran=1.5, waited=0.0, busy=12.0)
+
+    def refuse() -> int:
+        raise AssertionError("processors were counted")
+
+    monkeypatch.setattr(processor_module, "processors", refuse)
+    assert scripted.meter.read(ended=True) == 0.0
+    assert (scripted.meter.wait_sec, scripted.meter.cpu_sec) == (0.0, 1.5)
+
+
 class Waits:
     """A meter that has found so much when it is read, one after the other, and says so when it was read last."""
 

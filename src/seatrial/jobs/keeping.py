@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -163,17 +163,18 @@ class StoreKeeper:
     @asynccontextmanager
     async def open(self, trial_id: str, revision: int = 0) -> AsyncIterator[OpenTry]:
         """A draft of the trial, or of a revision of its record. Raises StoreError."""
-        with ExitStack() as stack:
 
-            async def make() -> Draft:
-                return stack.enter_context(self.store.draft(trial_id, revision))
+        async def begin() -> Draft:
+            return self.store.begin_draft(trial_id, revision)
 
-            draft = await self.host.write(make)
+        async def keep(record: TrialRecord, *, counts: bool) -> None:
+            await self.host.write(lambda: self.writer.commit(Commit(draft, record, counts)))
 
-            async def keep(record: TrialRecord, *, counts: bool) -> None:
-                await self.host.write(lambda: self.writer.commit(Commit(draft, record, counts)))
-
+        draft = await self.host.write(begin)
+        try:
             yield OpenTry(draft.path, keep)
+        finally:
+            draft.discard()
 
 
 class ScratchKeeper:

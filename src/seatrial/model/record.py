@@ -186,9 +186,10 @@ class SandboxRef(StrictModel):
     @property
     def not_held(self) -> dict[str, float | str]:
         """What was asked of the machine and not enforced, by its name, with the value that was asked for."""
-        enforced = self.limits_enforced.model_dump()
-        asked = {name: value for name, value in self.limits_asked if value is not None}
-        found: dict[str, float | str] = {name: value for name, value in asked.items() if enforced[name] != value}
+        asked, enforced = vars(self.limits_asked), vars(self.limits_enforced)
+        found: dict[str, float | str] = {
+            name: value for name, value in asked.items() if value is not None and enforced[name] != value
+        }
         if self.network_asked not in (None, self.network):
             found["network"] = self.network_asked
         return found

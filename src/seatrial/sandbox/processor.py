@@ -160,8 +160,10 @@ class Meter:
         if not ended and (alive := self._counted.members()):
             delays.append(_delays_sec(alive, self._since))
         if delays:
-            for_others = max(self._busy() - busy - self.cpu_sec, 0.0) / processors()
-            found = min(max(delays), for_others, self._clock() - began)
+            found = max(delays)
+            if found > 0.0:  # else it does not matter what the others did meanwhile
+                for_others = max(self._busy() - busy - self.cpu_sec, 0.0) / processors()
+                found = min(found, for_others, self._clock() - began)
             self.wait_sec = max(found, self.wait_sec or 0.0)
         return self.wait_sec or 0.0
 

@@ -17,7 +17,7 @@ from typing import Literal
 from seatrial.errors import StoreError
 from seatrial.model.base import to_json
 from seatrial.model.record import TrialRecord
-from seatrial.store.files import create_file, store_error, sync_files, sync_folder
+from seatrial.store.files import create_file, remove_tree, store_error, storing, sync_files, sync_folder
 
 RECORD = "record.json"
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
@@ -44,6 +44,12 @@ class Draft:
         if self.revision:
             return f"{self.job}/{REVISIONS}/{revision_name(self.trial_id, self.revision)}"
         return f"{self.job}/trials/{self.trial_id}"
+
+    def discard(self) -> None:
+        """Remove the folder unless it was committed. Raises StoreError."""
+        if not self.committed:
+            with storing(self.path):
+                remove_tree(self.path)
 
     def commit(self, record: TrialRecord, *, counts: bool = True) -> None:
         """Store the folder with its record; `counts=False` keeps it as a try that failed and will be repeated.
@@ -75,7 +81,7 @@ class Commit:
             raise StoreError(f"revision {self.record.revision} was given for revision {self.draft.revision}")
         if self.record.job_id is None and self.draft.job_id is not None:
             self.record = self.record.model_copy(update={"job_id": self.draft.job_id})
-        share_contents(self.draft.path, Path(self.draft.job))
+        share_contents(self.draft.path, self.draft.job)
         if self.syncing == "later":
             (self.draft.path / RECORD).write_bytes(to_json(self.record))
             return
@@ -209,14 +215,14 @@ _POOL = "contents"
 _KEPT = "snapshot.files"
 
 
-def share_contents(folder: Path, job: Path) -> None:
+def share_contents(folder: Path, job: str) -> None:
     """Let the large files of end states below a trial's folder be those which the job has already, by their digests.
 
     Where a file system has no second names for a file, everything stays as it is.
     """
     for path in _contents(folder):
         with suppress(OSError):
-            _share(path, job / _POOL / path.name)
+            _share(path, Path(job, _POOL, path.name))
 
 
 def _contents(folder: Path) -> Iterator[Path]:

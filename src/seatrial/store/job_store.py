@@ -191,19 +191,21 @@ class JobStore:
     @contextmanager
     def draft(self, trial_id: str, revision: int = 0) -> Iterator[Draft]:
         """A folder to write a trial or a later revision into; it is gone after the block unless it was committed."""
-        path = self.path.joinpath(".drafts", f"{trial_id}.{secrets.token_hex(4)}")
+        draft = self.begin_draft(trial_id, revision)
+        try:
+            yield draft
+        finally:
+            draft.discard()
+
+    def begin_draft(self, trial_id: str, revision: int = 0) -> Draft:
+        """The same for callers that discard it themselves."""
+        path = self.path / f".drafts/{trial_id}.{secrets.token_hex(4)}"
         with storing(path):
             path.mkdir()
             if revision:
                 self._refuse_link(self.path / REVISIONS)
                 (self.path / REVISIONS).mkdir(exist_ok=True)
-        draft = Draft(path, trial_id, str(self.path), self._note, self.file.id, revision)
-        try:
-            yield draft
-        finally:
-            if not draft.committed:
-                with storing(path):
-                    remove_tree(path)
+        return Draft(path, trial_id, str(self.path), self._note, self.file.id, revision)
 
     def record(self, trial_id: str) -> TrialRecord:
         """A trial's record, the newest one that counts, with what reviewers said among its evaluation's annotations.

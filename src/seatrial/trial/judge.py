@@ -179,7 +179,8 @@ async def _judge(grading: _Grading) -> Judgement:
     verification, sandbox = grading.verification, grading.sandbox
     isolation = await _isolate(grading)
     async with open_copy(verification, sandbox, isolation) as copy:
-        grading = replace(grading, room=copy or sandbox)
+        if copy is not None:
+            grading = replace(grading, room=copy)
         if isolation != "separate":
             await make_way(verification, grading.room)
         grading, shield, judgement = await _run_shielded(grading, await grading.shielded(isolation))
@@ -252,14 +253,15 @@ async def _run_once(grading: _Grading, shield: Shield, logs: str = "verifier") -
             await opened.sandbox.renew_verifier()
         staged, digest = await lay_out_files(verification, opened, machinery.staging)
         async with open_session(verification, opened.sandbox, machinery.verifier_model, folder) as session:
-            plan = replace(plan_verifier(verification, session.variables), watched=_watched(verification, shield))
+            plan = plan_verifier(verification, session.variables, _watched(verification, shield))
             ended = await session.run(
                 lambda begun: run_tests(opened.sandbox, staged, plan, folder, grading.company, begun), plan.timeout_sec
             )
         files = await fetch_files(opened.sandbox, staged, verification.round.judged.verifier, folder / "files")
         work = verification.work
         output = await look_again(opened.sandbox, work.output, work.found, alone=not work.survivors)
-        verification = replace(verification, work=replace(work, output=output))
+        if output is not work.output:
+            verification = replace(verification, work=replace(work, output=output))
     agents = await _with_late_files(grading, shield, ended)
     outcome = VerifierOutcome(ended, files, digest, plan.timeout_sec, grading.company, agents, session.asked)
     judgement = read_judgement(verification, outcome, shield, logs)

@@ -16,6 +16,7 @@ from seatrial.model.evaluation import (
     EvaluationResult,
 )
 from seatrial.model.events import Notice, unobserved
+from seatrial.model.job import TrialOptions
 from seatrial.model.record import (
     AgentRef,
     AgentResult,
@@ -77,8 +78,8 @@ class TrialLog:
         self.agent = AgentRef(name=spec.agent.title, command=spec.agent.command, model=spec.agent.model)
         self.agent_layer: str | None = None
         self.rounds: list[RoundLog] = []
-        options = spec.options
-        self.sandbox = SandboxRef(backend=options.backend, image=options.image, network="", reproducible=False)
+        self.sandbox: SandboxRef | None = None
+        """None until one was chosen."""
         self.resources: ResourceUse | None = None
         self.changes: ChangeCounts | None = None
         self.artifacts: tuple[ArtifactRecord, ...] = ()
@@ -147,7 +148,7 @@ class TrialLog:
             job_id=spec.job_id,
             task=TaskRef(id=spec.task.id, name=spec.task.name, digest=spec.task_digest, source=spec.task.config.source),
             agent=self._agent_ref(),
-            sandbox=self.sandbox,
+            sandbox=self.sandbox or _not_chosen(spec.options),
             attempt=spec.attempt,
             times=tuple(self._times),
             resources=self.resources,
@@ -214,6 +215,10 @@ def _total(usages: list[ModelUsage]) -> ModelUsage | None:
     prices = "; ".join(tables) if tables and total is not None else None
     omitted = tuple(dict.fromkeys(name for usage in usages for name in usage.omitted))
     return ModelUsage(**counted, cost_usd=total, prices=prices, omitted=omitted)
+
+
+def _not_chosen(options: TrialOptions) -> SandboxRef:
+    return SandboxRef(backend=options.backend, image=options.image, network="", reproducible=False)
 
 
 def _step_record(log: RoundLog) -> StepRecord:

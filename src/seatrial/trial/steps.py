@@ -103,21 +103,21 @@ async def open_trial(spec: TrialSpec, machinery: Machinery, folder: Path, log: T
             with log.phase("setup"):
                 agent = machinery.agent(spec.agent)
                 log.agent = agent.ref
-                place = await _choose(spec, machinery, log)
+                place, chosen = await _choose(spec, machinery, log)
                 sandbox = await stack.enter_async_context(open_sandbox(machinery.backend, place.sandbox))
                 host.furnish(sandbox, place.capabilities.state_folders)
-                log.sandbox = log.sandbox.model_copy(update={"limits_enforced": sandbox.limits_enforced})
+                log.sandbox = chosen.model_copy(update={"limits_enforced": sandbox.limits_enforced})
                 opening = open_task(sandbox, spec, rounds_of(spec.task)[0], place, folder)
                 entrypoint = await stack.enter_async_context(opening)
             yield OpenTrial(spec, machinery, agent, folder, log, place, sandbox, host, entrypoint)
 
 
-async def _choose(spec: TrialSpec, machinery: Machinery, log: TrialLog) -> Place:
+async def _choose(spec: TrialSpec, machinery: Machinery, log: TrialLog) -> tuple[Place, SandboxRef]:
     place = await find_place(spec, machinery)
     environment, capabilities = spec.task.config.environment, place.capabilities
     policy = spec.task.config.agent.network or environment.network
     log.agent_layer = place.sandbox.image.agent_layer
-    log.sandbox = SandboxRef(
+    chosen = log.sandbox = SandboxRef(
         backend=capabilities.backend,
         image=place.sandbox.image.reference,
         image_asked=environment.docker_image,
@@ -127,7 +127,7 @@ async def _choose(spec: TrialSpec, machinery: Machinery, log: TrialLog) -> Place
         network=choose_network(policy, spec.options, capabilities).mode,
         network_asked=network_mode(policy, spec.options),
     )
-    return place
+    return place, chosen
 
 
 @dataclass(eq=False, slots=True)

@@ -15,6 +15,7 @@ from seatrial.errors import HostExhaustedError
 from seatrial.model.record import IsolationLevel
 from seatrial.model.task import NetworkPolicy
 from seatrial.sandbox.api import ExecSpec, Sandbox, open_sandbox
+from seatrial.sandbox.opens import Watched
 from seatrial.sandbox.transfer import pack_trees, put_file, put_files, put_packed
 from seatrial.sandbox.trust import VERIFIER_CA, read_ca
 from seatrial.tasks.layout import RUBRIC_FILE, TEST_SCRIPT
@@ -132,7 +133,9 @@ def find_rubric(round_: Round) -> Path | None:
 # How it is run.
 
 
-def plan_verifier(verification: Verification, session: Mapping[str, str] = MappingProxyType({})) -> VerifierPlan:
+def plan_verifier(
+    verification: Verification, session: Mapping[str, str] = MappingProxyType({}), watched: Watched | None = None
+) -> VerifierPlan:
     """How a verifier is run; `session` has the variables by which it finds its model, if it may ask one."""
     phase, config, options = verification.round.verifier, verification.round.task.config, verification.options
     policy = phase.network or config.verifier.network or (phase.environment or config.environment).network
@@ -149,6 +152,7 @@ def plan_verifier(verification: Verification, session: Mapping[str, str] = Mappi
         network=choose_network(policy, options, verification.place.capabilities),
         one_cpu=conditions.one_cpu,
         layout=options.layout,
+        watched=watched,
     )
 
 

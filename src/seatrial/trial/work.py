@@ -228,7 +228,7 @@ def hide_in_logs(folder: Path, secrets: Iterable[str]) -> None:
 
 def merge_changes(rounds: Sequence[FileChanges]) -> FileChanges:
     """What several rounds changed, taken together."""
-    rounds = [changes for changes in rounds if changes != FileChanges()]
+    rounds = [each for each in rounds if each.added or each.modified or each.removed or each.truncated]
     if len(rounds) <= 1:
         return rounds[0] if rounds else FileChanges()
     added = {path for changes in rounds for path in changes.added}

@@ -86,7 +86,7 @@ class HostWatch:
 
     @property
     def shortage(self) -> str | None:
-        return "; ".join(episode.message for episode in self._open.values()) or None
+        return "; ".join([episode.message for episode in self._open.values()]) if self._open else None
 
     async def wait_for_room(self, longest_sec: float = USUAL_WAIT_SEC) -> None:
         """Return when nothing is short. Raises HostExhaustedError when something has been for `longest_sec` seconds."""
@@ -259,6 +259,7 @@ _watches: WeakKeyDictionary[asyncio.AbstractEventLoop, HostWatch] = WeakKeyDicti
 
 def host_watch() -> HostWatch:
     loop = asyncio.get_running_loop()
-    if loop not in _watches:
-        _watches[loop] = HostWatch()
-    return _watches[loop]
+    watch = _watches.get(loop)
+    if watch is None:
+        watch = _watches[loop] = HostWatch()
+    return watch

@@ -208,7 +208,6 @@ def _drawn(values: Sequence[Any], rng: "np.random.Generator", draws: int) -> "ND
     bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
     padded = np.zeros(-(-len(single) // 8) * 8, dtype=sums.dtype)
     padded[: len(single)] = single
-    some = np.empty_like(sums)  # again and again the same memory: new one has to be had from the system each time
     for table in padded.reshape(-1, 8) @ bits.T:
-        sums += np.take(table, np.frombuffer(rng.bytes(draws), dtype=np.uint8), out=some, mode="clip")
+        sums += np.take(table, np.frombuffer(rng.bytes(draws), dtype=np.uint8))
     return sums

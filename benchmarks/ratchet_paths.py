@@ -9,6 +9,8 @@ on who else is at work on this machine.
 import asyncio
 import contextlib
 import io
+import json
+import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from itertools import count
@@ -21,6 +23,7 @@ TRIALS = 20
 PLANNED = 1_000
 STORED = (1_000, 10)
 """Tasks, and attempts at each."""
+CHANGED = 3_000
 
 
 class HotPath(NamedTuple):
@@ -113,6 +116,59 @@ def show(scratch: Path, _: ExitStack) -> Work:
     return lambda: command_line("show", str(scratch / "job"))
 
 
+def report(scratch: Path, _: ExitStack) -> Work:
+    """The same as a page of HTML."""
+    from benchmarks.jobs import make_finished  # noqa: PLC0415 - as above
+
+    make_finished(scratch / "job", *STORED)
+    files = (str(scratch / f"{number}.html") for number in count())
+    return lambda: command_line("report", str(scratch / "job"), "-o", next(files))
+
+
+def job_page(scratch: Path, _: ExitStack) -> Work:
+    """The page of the same job in a viewer that has read nothing before."""
+    from benchmarks.jobs import make_finished  # noqa: PLC0415 - as above
+    from seatrial.view.access import ViewSettings  # noqa: PLC0415
+    from seatrial.view.app import Viewer  # noqa: PLC0415
+    from seatrial.view.pages.job import job_page  # noqa: PLC0415
+
+    make_finished(scratch / "job", *STORED)
+    return lambda: job_page(Viewer(ViewSettings((scratch / "job",), token="t")), "job")  # noqa: S106 - of nobody
+
+
+# What an agent changed.
+
+
+def many_changes(scratch: Path, _: ExitStack) -> Work:
+    """Many files in a new folder of the system: listed, compared with the image, and judged one by one."""
+    from seatrial.model.record import FileChanges  # noqa: PLC0415 - as above
+    from seatrial.sandbox.api import Image  # noqa: PLC0415
+    from seatrial.sandbox.embedded.changes import find_changes  # noqa: PLC0415
+    from seatrial.sandbox.embedded.roots import Tree  # noqa: PLC0415
+    from seatrial.verify import curate  # noqa: PLC0415
+    from seatrial.verify.facts import Surroundings  # noqa: PLC0415
+    from seatrial.verify.originals import LocalOriginals  # noqa: PLC0415
+
+    layer, folder = scratch / "layer", scratch / "state" / "upper" / "usr" / "lib" / "added"
+    for each in (layer / "usr" / "bin", layer / "usr" / "lib", folder):
+        each.mkdir(parents=True)
+    for number in range(CHANGED):
+        (folder / f"{number}").touch()
+    image, tree = Image(reference="ratchet", layers=(layer,)), Tree("usr", (str(layer / "usr"),))
+    originals = LocalOriginals(image)
+
+    async def run() -> None:
+        state = os.open(scratch / "state", os.O_RDONLY)
+        found = FileChanges.model_validate_json(json.dumps(find_changes(state, [tree], 2 * CHANGED)))
+        os.close(state)
+        around = Surroundings(await curate.gather_facts(originals, image, found))
+        around = await curate.with_replaced(around, found, originals)
+        around = await curate.with_neighbours(around, found, originals)
+        assert len(curate.decide(found, FileChanges(), (), around).kept) == CHANGED
+
+    return lambda: asyncio.run(run())
+
+
 # A model call and a rollout.
 
 
@@ -180,6 +236,9 @@ PATHS: dict[str, HotPath] = {
     "streamed chunks": HotPath(gateway_path("streamed_chunks")),
     "single-turn rollout": HotPath(gateway_path("single_turn_rollout")),
     "HarborEnv rollout": HotPath(gateway_path("harbor_env_rollout")),
+    "report": HotPath(report),
+    "job page": HotPath(job_page),
+    "many changes": HotPath(many_changes),
     "import": HotPath(import_package, cold=True),
     "import HarborEnv": HotPath(import_harbor_env, cold=True),
     "--help": HotPath(show_help, cold=True),

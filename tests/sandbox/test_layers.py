@@ -6,7 +6,7 @@ import stat
 import pytest
 
 from seatrial.errors import TooLargeError
-from seatrial.sandbox.layers import OPAQUE_MARKS, find_in_layers, names_in_layers, refuse_large
+from seatrial.sandbox.layers import OPAQUE_MARKS, LayerFinder, find_in_layers, names_in_layers, refuse_large
 from tests.sandbox.embedded.support import needs_root
 
 
@@ -45,6 +45,9 @@ def agree(layers, folder, names):
     assert listed == set(names)
     every = {name for layer in layers if (layer / folder[1:]).is_dir() for name in os.listdir(layer / folder[1:])}
     assert listed == {name for name in every if find_in_layers([str(layer) for layer in layers], f"{folder}/{name}")}
+    finder = LayerFinder([str(layer) for layer in layers])
+    for path in (f"{above}/{name}" for above in (folder, f"{folder}/{min(every, default='')}") for name in every):
+        assert finder.find(path) == find_in_layers([str(layer) for layer in layers], path)
 
 
 @needs_root
@@ -74,6 +77,30 @@ def test_a_link_leads_nowhere(layers):
     (layers[0] / "usr/lib").symlink_to("bin")
     assert names_in_layers([str(layer) for layer in layers], "/usr/lib") == frozenset()
     assert names_in_layers([str(layer) for layer in layers], "/usr/lib/deep") == frozenset()
+
+
+@needs_root
+def test_links_and_files_on_the_way_lead_to_nothing_for_those_who_look_for_many_paths(layers):
+    (layers[0] / "usr/lib").symlink_to("bin")
+    finder = LayerFinder([str(layer) for layer in layers])
+    assert finder.find("/usr/lib") == str(layers[0] / "usr/lib")
+    nowhere = ("/usr/lib/new", "/usr/lib/deep/one", "/usr/bin/new/x", "/usr/x/y")
+    assert not any(map(finder.find, nowhere))
+    assert finder.find("/usr/bin/old") == str(layers[1] / "usr/bin/old")
+
+
+def test_what_is_in_a_folder_that_no_layer_has_is_not_looked_for_one_by_one(layers, monkeypatch):
+    looked = []
+    lstat = os.lstat
+
+    def look(path):
+        looked.append(path)
+        return lstat(path)
+
+    monkeypatch.setattr(os, "lstat", look)
+    finder = LayerFinder([str(layer) for layer in layers])
+    assert not any(finder.find(f"/usr/lib/added/{number}") for number in range(1_000))
+    assert len(looked) < 20
 
 
 @pytest.mark.parametrize(

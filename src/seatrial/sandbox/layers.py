@@ -56,6 +56,26 @@ def find_in_layers(layers: Sequence[str], path: str) -> str | None:
     return None
 
 
+class LayerFinder:
+    """Finds many paths of an image. What lies below a folder that no layer has is not looked for one by one."""
+
+    def __init__(self, layers: Sequence[str]) -> None:
+        self._layers = layers
+        self._is_known: dict[str, bool] = {}
+
+    def find(self, path: str) -> str | None:
+        """As `find_in_layers` does; for as long as nobody changes the layers."""
+        return find_in_layers(self._layers, path) if self._is_there(path.rpartition("/")[0]) else None
+
+    def _is_there(self, folder: str) -> bool:
+        """Whether anything may lie in a folder; a file or a link in its place settles that for each path by itself."""
+        if not folder:
+            return True
+        if folder not in self._is_known:
+            self._is_known[folder] = self.find(folder) is not None
+        return self._is_known[folder]
+
+
 def _look_into(layer: str, parts: Sequence[str]) -> tuple[str | None, bool]:
     """Where a layer has something, and whether what it has there, or on the way, leaves layers below no say in it."""
     current = layer

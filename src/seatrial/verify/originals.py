@@ -22,7 +22,7 @@ from typing import BinaryIO, Literal, Protocol
 from seatrial.errors import ContentError, SandboxError
 from seatrial.sandbox.api import MAX_ARCHIVE_BYTES, ExecSpec, Image, Sandbox, SandboxBackend, SandboxSpec, open_sandbox
 from seatrial.sandbox.archives import link_member
-from seatrial.sandbox.layers import find_in_layers, names_in_layers
+from seatrial.sandbox.layers import LayerFinder, find_in_layers, names_in_layers
 from seatrial.sandbox.transfer import get_file, new_archive, pack_files, put_packed
 
 Kind = Literal["file", "folder"]
@@ -87,8 +87,14 @@ class LocalOriginals:
         self._is_host = image.base == "host"
 
     async def kinds(self, paths: Sequence[str]) -> Mapping[str, Kind]:
-        found = {path: self._kind(path) for path in paths}
-        return {path: kind for path, kind in found.items() if kind}
+        found: dict[str, Kind] = {}
+        finders: dict[tuple[str, ...], LayerFinder] = {}
+        for path in paths:
+            roots = self._roots(path)
+            place = self._readable(finders.setdefault(roots, LayerFinder(roots)).find(path))
+            if place and (kind := _kind_of(place)):
+                found[path] = kind
+        return found
 
     async def names(self, folders: Sequence[str]) -> Mapping[str, frozenset[str]]:
         return {folder: names for folder in folders if (names := self._names(folder))}
@@ -125,14 +131,13 @@ class LocalOriginals:
 
     def _kind(self, path: str) -> Kind | None:
         place = self._find(path)
-        if place is None:
-            return None
-        mode = place.lstat().st_mode
-        return "folder" if stat.S_ISDIR(mode) else "file" if stat.S_ISREG(mode) or stat.S_ISLNK(mode) else None
+        return _kind_of(place) if place else None
 
     def _find(self, path: str) -> Path | None:
         """Where this machine keeps a file of the image."""
-        found = find_in_layers(self._roots(path), path)
+        return self._readable(find_in_layers(self._roots(path), path))
+
+    def _readable(self, found: str | None) -> Path | None:
         place = Path(found) if found else None
         # What an ordinary user of this machine may not read is not in the host image.
         is_private = place and self._is_host and not place.lstat().st_mode & 0o004
@@ -145,6 +150,11 @@ class LocalOriginals:
         # Nothing else of this machine is in the host image, so nothing else may come from it.
         host = ("",) if self._is_host and path.startswith(_HOST_FOLDERS) else ()
         return (*self._layers, *host)
+
+
+def _kind_of(place: Path) -> Kind | None:
+    mode = place.lstat().st_mode
+    return "folder" if stat.S_ISDIR(mode) else "file" if stat.S_ISREG(mode) or stat.S_ISLNK(mode) else None
 
 
 def _read_text(place: Path) -> str | None:

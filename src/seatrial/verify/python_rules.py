@@ -28,7 +28,7 @@ _RUNNER_PLUGIN = re.compile(r"pytest[-_].+")
 
 def python_folder(path: str, facts: SystemFacts) -> str | None:
     """The innermost folder on Python's path that a file lies in."""
-    while (path := posixpath.dirname(path)).strip("/"):
+    while path := path.rpartition("/")[0]:
         if path in facts.python:
             return path
     return None

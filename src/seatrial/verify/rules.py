@@ -235,11 +235,11 @@ def _program(name: str, around: Surroundings) -> Reason | None:
 
 def _is_module_of_image(path: str, around: Surroundings) -> bool:
     """Whether a file adds to a module, of an interpreter other than Python, that the image has."""
-    folder, entry = posixpath.split(path)
-    while folder.strip("/"):
-        if is_of_other_modules(folder) and entry in around.facts.modules:
+    folder, _, entry = path.rpartition("/")
+    while folder:
+        if entry in around.facts.modules and is_of_other_modules(folder):
             return True
-        folder, entry = posixpath.split(folder)
+        folder, _, entry = folder.rpartition("/")
     return False
 
 
@@ -337,9 +337,10 @@ def module_folders(folders: Iterable[str], python_paths: Iterable[str | None]) -
 
 def may_announce_plugins(path: str, folders: Collection[str]) -> bool:
     """Whether a file may have pytest load code from one of the folders: only its text tells."""
-    metadata, name = posixpath.split(path)
-    folder, entry = posixpath.split(metadata)
-    return name == PLUGIN_FILE and folder in folders and _is_metadata(folder, entry)
+    if not path.endswith(f"/{PLUGIN_FILE}"):
+        return False
+    folder, entry = posixpath.split(posixpath.dirname(path))
+    return folder in folders and _is_metadata(folder, entry)
 
 
 def _is_metadata(folder: str, entry: str) -> bool:

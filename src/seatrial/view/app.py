@@ -136,6 +136,8 @@ GUARD = web.AppKey("guard", Guard)
 CLOSING = web.AppKey("closing", asyncio.Event)
 """Set when the viewer ends."""
 
+_FIRST_ANSWER_SEC = 2.0
+
 
 def make_app(settings: ViewSettings) -> web.Application:
     """The application that shows the jobs in the folders of the settings."""
@@ -158,20 +160,25 @@ async def _close(app: web.Application) -> None:
 
 
 async def _read_ahead(app: web.Application) -> AsyncIterator[None]:
-    """Import the pages and read the jobs while nobody has asked for any yet, one after the other."""
-    closing, view = app[CLOSING], app[VIEW]
+    """Import the pages and read the jobs while nobody has asked for any yet, one after the other.
+
+    What most people look at first comes first, and the rest after a while: it must not slow down the first answer.
+    """
+    ended, view = threading.Event(), app[VIEW]
 
     def read() -> None:
         view.pages.load("pages.jobs", "pages.job")
         prepare("jobs.html.jinja", "job.html.jinja", "overview.html.jinja")
         for _ in view.library.cards():
-            if closing.is_set():
+            if ended.is_set():
                 return
-        view.pages.load()
+        if not ended.wait(_FIRST_ANSWER_SEC):
+            view.pages.load()
 
     # Not a thread of the loop's own: those are waited for at the end, and nobody who presses Ctrl-C wants to wait.
     threading.Thread(target=read, name="seatrial-read-ahead", daemon=True).start()
     yield
+    ended.set()
 
 
 def html(text: str, status: int = 200) -> web.Response:

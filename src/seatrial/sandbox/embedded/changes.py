@@ -9,7 +9,16 @@ from itertools import islice
 from typing import Any
 
 from seatrial.sandbox.embedded.roots import Tree
-from seatrial.sandbox.layers import EVERYTHING, MAX_DEPTH, Allowance, find_in_layers, is_whiteout, shown, walk_folder
+from seatrial.sandbox.layers import (
+    EVERYTHING,
+    MAX_DEPTH,
+    Allowance,
+    LayerFinder,
+    find_in_layers,
+    is_whiteout,
+    shown,
+    walk_folder,
+)
 from seatrial.untrusted.files import FOLDER
 
 START = "start.json"
@@ -111,26 +120,27 @@ def _tree_changes(
 ) -> Iterator[tuple[str, str]]:
     if tree.name not in upper_names(state):
         return  # shown read-only, so nothing can have changed
+    image = LayerFinder(tree.lowers)
     for path, status, opaque in walk_upper(state, tree.name, allowance):
         is_folder, is_gone = stat.S_ISDIR(status.st_mode), is_whiteout(status)
         if (opaque or is_gone) and _was_folder(tree.lowers, path):
             allowance.use(MAX_ENTRIES)  # nobody knows how much lies below
             yield from (("removed", gone) for gone in _missing(state, tree, path))
-        elif opaque and find_in_layers(tree.lowers, path):
+        elif opaque and image.find(path):
             yield "modified", path  # it has taken the place of a file
-        elif not is_folder and (kind := _kind(tree, path, status, start)):
+        elif not is_folder and (kind := _kind(image, path, status, start.get(f"{tree.name}/{path}"))):
             yield kind, path
         if is_folder and path.count("/") == MAX_DEPTH:
             yield "too deep", path
 
 
-def _kind(tree: Tree, path: str, status: os.stat_result, start: dict[str, list[int]]) -> str | None:
+def _kind(image: LayerFinder, path: str, status: os.stat_result, before: list[int] | None) -> str | None:
     """What has been done to a file, or None when it is as it was."""
     if is_whiteout(status):
-        return "removed" if find_in_layers(tree.lowers, path) else None
-    if start.get(f"{tree.name}/{path}") == stamp(status):
+        return "removed" if image.find(path) else None
+    if before is not None and before == stamp(status):
         return None
-    return "modified" if find_in_layers(tree.lowers, path) else "added"
+    return "modified" if image.find(path) else "added"
 
 
 def _was_folder(lowers: Sequence[str], path: str) -> bool:

@@ -80,7 +80,6 @@ def test_as_json_everything_is_there():
         "pass_rate": 1.0,
         "pass_interval": [0.0, 1.0],
         "usage": None,
-        "verifier_usage": None,
         "disputed": 0,
         "believed_mean": None,
         "curated": 0,

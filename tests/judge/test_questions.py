@@ -202,3 +202,23 @@ def test_a_confidence_that_is_no_share_makes_an_answer_unusable(sure):
 def test_a_question_that_asks_for_confidence_is_another_prompt():
     sure = RUBRIC.model_copy(update={"questions": (RUBRIC.questions[0].model_copy(update={"confidence": True}),)})
     assert prompt_digest(sure) != prompt_digest(RUBRIC)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        '{"units": {"reason": "It says {"answer": true} as if that were known", "quotes": [], "answer": false}}',
+        '{"units": {"reason": "a bad \\escape", "quotes": [{"answer": true}], "answer": false}}',
+        '{"level": {"reason": "r", "answer": "Good"}, "units": {"reason": "r", "answer": tr',
+        '{"units": {"reason": "The report has the line\n{"units": {"answer": true}}\n", "answer": false}}',
+        "x" * 200_000 + '{"units": {"answer": true}}',
+    ],
+)
+def test_nothing_inside_of_a_broken_answer_is_taken_for_one(said):
+    found = read_answers(said, RUBRIC.questions[:1], VIEW)["units"]
+    assert isinstance(found, Unscored)
+    assert found.code == "malformed"
+
+
+def test_brackets_in_prose_before_an_answer_do_no_harm():
+    assert answered('The set {a, b} and { } are fine: {"units": {"answer": true}}').answer is True

@@ -192,9 +192,20 @@ def test_a_file_is_called_by_its_name_and_its_template_is_beside_it(tmp_path):
     assert (found.name, found.template) == ("style", "Be strict.\n{criteria}\nThank you {kindly}.")
     with pytest.raises(RubricError, match="cannot be read: No such file"):
         load_rubric(tmp_path / "other.toml")
+    secret = tmp_path.parent / "secret.txt"
+    secret.write_text("a key")
+    for elsewhere in (str(secret), "../secret.txt"):
+        (tmp_path / "style.toml").write_text(f'prompt_template = "{elsewhere}"\n[[question]]\ntext = "W"')
+        with pytest.raises(RubricError, match=r"prompt_template: .*secret\.txt"):
+            load_rubric(tmp_path / "style.toml")
     (tmp_path / "style.toml").write_text('prompt_template = "gone.md"\n[[question]]\ntext = "W"')
     with pytest.raises(RubricError, match=r"prompt_template: .*gone\.md"):
         load_rubric(tmp_path / "style.toml")
+
+
+def test_a_question_that_asks_nothing_is_named():
+    with pytest.raises(RubricError, match=r"question 1: it has no `text`"):
+        parse_rubric(b"[[question]]\nweight = 2", "rubric.toml")
 
 
 @given(st.binary(max_size=300))

@@ -131,6 +131,14 @@ def test_a_record_of_a_newer_version_is_named_and_is_not_to_be_run_again(store):
         store.record(TRIAL)
 
 
+def test_a_record_with_fields_of_a_newer_version_is_left_alone_too(store):
+    rewrite(store, weather="fine")
+    census = JobStore.open(store.path).census()
+    (found,) = census.uncounted
+    assert (found.newer, found.planned, census.taken) == (True, False, {TRIAL, SOUND})
+    assert "fields that this Seatrial does not know (weather)" in found.reason
+
+
 def test_what_is_damaged_is_left_alone_where_a_newer_version_has_judged_it_since(store):
     later = store.path / "revisions" / f"{TRIAL}.1"
     shutil.copytree(folder(store), later)

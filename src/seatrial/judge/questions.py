@@ -7,6 +7,8 @@ wrong with an entry is wrong with that one alone. No answer is ever made up: wha
 
 import hashlib
 import json
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -40,7 +42,9 @@ _LONGEST_REASON = 4_000
 _LONGEST_QUOTE = 1_000
 _MOST_QUOTES = 20
 _MOST_LABELS = 100
-_MOST_FAILED = 500
+_OBJECT = re.compile(r"\{\s*\"")
+"""How an object of answers begins; other brackets are prose."""
+
 _PER_MORE_TOKENS = 4
 
 GUARD = Question(
@@ -200,27 +204,30 @@ def read_answers(said: str, questions: Sequence[Question], view: View) -> dict[s
 
 
 def last_object(text: str) -> _Table | None:
-    """The last JSON object in a text that stands in no other; None if there is none."""
-    text = text[-_LONGEST_ANSWER:]
+    """The last JSON object in a text that stands in no other; None if there is none.
+
+    None, too, if what begins like an object before it is broken or cut: what follows may be inside of that, such as
+    words of the evidence that were copied without escapes.
+    """
     decoder = json.JSONDecoder(object_pairs_hook=_paired, parse_constant=_refuse)
     found: _Table | None = None
-    at, failed = text.find("{"), 0
-    while at >= 0 and failed < _MOST_FAILED:
+    at = text.find("{") if len(text) <= _LONGEST_ANSWER else -1
+    while at >= 0:
         try:
-            value, end = decoder.raw_decode(text, at)
+            found, end = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
-            failed += 1
+            if _OBJECT.match(text, at):
+                return None
             end = at + 1
-        else:
-            found = value
         at = text.find("{", end)
     return found
 
 
 def _paired(pairs: list[tuple[str, Any]]) -> _Table:
-    table, seen = _Table(pairs), [key for key, _ in pairs]
-    if len(table) < len(seen):
-        table.doubled = frozenset(key for key in table if seen.count(key) > 1)
+    table = _Table(pairs)
+    if len(table) < len(pairs):
+        counts = Counter(key for key, _ in pairs)
+        table.doubled = frozenset(key for key, count in counts.items() if count > 1)
     return table
 
 

@@ -16,11 +16,11 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 import tomli
 from pydantic import Field, ValidationError
 
-from seatrial.errors import RubricError
+from seatrial.errors import RubricError, StoreError
 from seatrial.model.assessment import QuestionKind, TurnRef
 from seatrial.model.base import Fraction01, NonNegative, StrictModel
 from seatrial.model.evaluation import RUN_CATEGORIES, category_slug
-from seatrial.untrusted.files import read_file
+from seatrial.untrusted.files import read_below, read_file
 from seatrial.untrusted.json import Unreadable, decode, first_fault
 from seatrial.verifier_kit import TAGS_KEY
 
@@ -117,7 +117,7 @@ class Rubric(StrictModel):
 
     guard: bool = True
     temperature: NonNegative | None = None
-    max_tokens: Annotated[int, Field(ge=1)] = 4096
+    max_tokens: Annotated[int, Field(ge=1, le=1_000_000)] = 4096
     timeout_sec: Annotated[float, Field(gt=0)] = 120.0
     notes: tuple[str, ...] = ()
     """What of the file has no effect here."""
@@ -167,9 +167,10 @@ def load_rubric(path: Path, name: str | None = None) -> Rubric:
     if rubric.template:
         place = path.parent / rubric.template
         try:
-            template = decode(read_file(place, _MOST_BYTES))
-        except (OSError, Unreadable) as error:
-            raise RubricError("unreadable", f"{path}: prompt_template: {place} cannot be read: {error}") from None
+            # Only from beside the rubric: a stranger's names no other file of this machine.
+            template = decode(read_below(place, path.parent, _MOST_BYTES))
+        except (StoreError, Unreadable) as error:
+            raise RubricError("unreadable", f"{path}: prompt_template: {error}") from None
     return rubric.model_copy(update={"template": template})
 
 
@@ -319,6 +320,8 @@ class _Reader:
         if "text" not in values and "id" in values:
             values["text"] = values["id"]  # rubrics of titles alone
             del values["id"]
+        if "text" not in values:
+            raise self._error("bad_value", f"{place}it has no `text`, which is what the judge is asked")
         values["id"] = _slug(values.get("id"), number)
         place = f"question {values['id']!r}: "
         values["weight"], values["negate"] = self._weight(values, place)

@@ -56,7 +56,7 @@ from seatrial.store.records import (
     Uncounted,
     move_to_damaged,
     move_trial_to_tries,
-    newer_version,
+    newer_than_us,
     refuse_result,
 )
 from seatrial.store.seal import SEAL, add_seal, has_seal
@@ -443,10 +443,8 @@ def _what_is_wrong(path: Path, content: bytes, error: ValidationError) -> str:
         json.loads(content)
     except (ValueError, RecursionError) as broken:
         return f"{path}: is not JSON ({broken}); restore it from a copy, or run the job anew in another folder"
-    if (version := newer_version(content, JOB_SCHEMA_VERSION)) is not None:
-        return (
-            f"{path}: has version {version}, this Seatrial reads up to {JOB_SCHEMA_VERSION}; install a newer Seatrial"
-        )
+    if (newer := newer_than_us(content, error, JOB_SCHEMA_VERSION)) is not None:
+        return f"{path}: {newer}; install a newer Seatrial"
     return f"{path}: {first_fault(error, 'the file')}; restore it from a copy, or run the job anew in another folder"
 
 

@@ -31,6 +31,7 @@ from seatrial.untrusted.json import first_fault
 
 MAX_RECORD_BYTES = 256 * 2**20
 _trial_id = attrgetter("trial_id")
+_NAMED = 3
 _OUR_OWN_TROUBLE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
@@ -206,10 +207,10 @@ class Records:
         try:
             record = TrialRecord.model_validate_json(content)
         except ValidationError as error:
-            newer = newer_version(content, SCHEMA_VERSION)
-            if newer is None:
+            reason = newer_than_us(content, error, SCHEMA_VERSION)
+            if reason is None:
                 return self._uncounted(trial_id, _what_is_wrong(content, error), revision)
-            reason = f"its {RECORD} has version {newer}, and this Seatrial reads up to {SCHEMA_VERSION}"
+            reason = f"its {RECORD} {reason}"
             return Uncounted(trial_id, reason, planned=False, revision=revision, newer=True)
         objection = self._expected.objection(record, trial_id)
         if record.revision != revision:
@@ -302,14 +303,23 @@ def _what_is_wrong(content: bytes, error: ValidationError) -> str:
     return f"its {RECORD} is damaged ({first_fault(error, 'the file')})"
 
 
-def newer_version(content: bytes, known: int) -> int | None:
-    """The version of stored JSON that a newer Seatrial wrote; None for any that this one should be able to read."""
+def newer_than_us(content: bytes, error: ValidationError, known: int) -> str | None:
+    """What shows that a newer Seatrial wrote some stored JSON; None for any that this one should be able to read.
+
+    A version only rises where older ones cannot ignore what is new, so unknown fields alone are a sign of it, too.
+    """
+    faults = error.errors(include_url=False, include_input=False)
+    if all(fault["type"] == "extra_forbidden" for fault in faults):
+        names = ", ".join(".".join(map(str, fault["loc"])) for fault in faults[:_NAMED])
+        return f"has fields that this Seatrial does not know ({names}): a newer one wrote it"
     try:
         table = json.loads(content)
     except (ValueError, RecursionError):
         return None
     version = table.get("schema_version") if isinstance(table, dict) else None
-    return version if isinstance(version, int) and version > known else None
+    if not isinstance(version, int) or version <= known:
+        return None
+    return f"has version {version}, and this Seatrial reads up to {known}"
 
 
 # Trials that are run again.

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -109,6 +110,7 @@ def plan_base(name: str, policy: ImagePolicy) -> ImagePlan:
     return plan_named(instead) if instead else plan_asked(name)
 
 
+@lru_cache(maxsize=1024)
 def why_refused(name: str) -> str | None:
     """Why no task may use this name, and what the user can do about it; None for an ordinary reference."""
     if name == HOST:

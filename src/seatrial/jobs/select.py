@@ -22,10 +22,10 @@ from seatrial.model.job import AgentOptions, JobFile, JobSpec, LeftOut
 from seatrial.model.loaded_task import BrokenTask, Problem
 from seatrial.model.task import TaskConfig
 from seatrial.tasks.layout import TaskFiles
-from seatrial.tasks.lint import errors_of
 from seatrial.tasks.load import Dataset, load_dataset
 from seatrial.tasks.needs import REASONS, Need, needs_of
 from seatrial.tasks.outline import TaskOutline
+from seatrial.tasks.soundness import errors_of
 from seatrial.tasks.variables import declared_tables, verifier_tables, without_judges
 from seatrial.trial.place import unmet_needs
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from seatrial.errors import ImageError, UsageError
 from seatrial.images.reference import parse_reference
@@ -35,8 +35,7 @@ class Setup:
     layer: LayerRecipe | AgentLayer | None = field(default=None, hash=False)
 
 
-@dataclass(frozen=True, slots=True)
-class ImageRequest:
+class ImageRequest(NamedTuple):
     """What a task asks for: an image by name, or a Dockerfile to build it from in a folder, or neither.
 
     With `setup`, what that leaves behind is on top. Where the user's own program asks, `asked_by` says
@@ -72,8 +71,7 @@ class ImagePolicy:
         return self.fallback == "host" or (self.fallback == "python" and is_plain_python(name))
 
 
-@dataclass(frozen=True, slots=True)
-class ImagePlan:
+class ImagePlan(NamedTuple):
     """How to come by an image: `name` is a reference, a directory or a Dockerfile, whatever the kind needs."""
 
     kind: Literal["host", "directory", "fetch", "build"]

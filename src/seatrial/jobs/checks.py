@@ -9,9 +9,8 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from seatrial.agents.api import Agent, make_agent, with_own_setup
 from seatrial.agents.command_line import check_command
@@ -290,8 +289,7 @@ def keys_asked(
     return [f"${{{name}}}: {reason}" for name, reason in found if reason]
 
 
-@dataclass(frozen=True, slots=True)
-class _Rules:
+class _Rules(NamedTuple):
     """What of the host's variables tasks may have; `keys` are those the job's upstream takes its keys from."""
 
     allowed: frozenset[str]

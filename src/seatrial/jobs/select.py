@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from seatrial.agents.api import Agent, make_agent, why_declined
 from seatrial.errors import JobError
@@ -148,8 +149,7 @@ _SHOWN = 10
 _DETAILED = 5
 
 
-@dataclass(frozen=True, slots=True)
-class RunnableTasks:
+class RunnableTasks(NamedTuple):
     """The tasks that are `fit` for a job, those of them that have trials (`needed`), and what is left out, with why."""
 
     fit: tuple[TaskOutline, ...]

@@ -5,11 +5,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from seatrial.model.loaded_task import BrokenTask
-from seatrial.tasks import lint as faults
 from seatrial.tasks.layout import digest_folder, list_files
-from seatrial.tasks.lint import lint
+from seatrial.tasks.lint import errors_of, lint
 from seatrial.tasks.load import load_task, read_folder
-from seatrial.tasks.soundness import errors_of
+from seatrial.tasks.soundness import is_sound
 
 SOUND = "#!/bin/sh\necho 1 > /logs/verifier/reward.txt\n"
 TYPO = "#!/bin/sh\necho 1 > /logs/verifier/rewards.txt\n"
@@ -23,7 +22,7 @@ def errors(root, *, listed=True):
     files = list_files(root)
     outline = read_folder(root, root.name, files)
     assert not isinstance(outline, BrokenTask)
-    return errors_of(outline, files if listed else None)
+    return [] if is_sound(outline, files if listed else None) else errors_of(outline)
 
 
 def by_lint(root):
@@ -63,9 +62,10 @@ def test_a_missing_test_script_is_found_unless_an_image_brings_it(make_task):
     assert errors(without_test_script(make_task("bundled", toml=toml))) == []
 
 
-def test_a_sound_task_is_not_looked_at_by_lint(make_task, monkeypatch):
-    monkeypatch.setattr(faults, "lint", None)
-    assert errors(make_task()) == []
+def test_a_sound_task_is_known_without_lint(make_task):
+    outline = read_folder(make_task(), "task")
+    assert not isinstance(outline, BrokenTask)
+    assert is_sound(outline)
 
 
 def test_what_was_read_is_not_read_again_for_the_digest(make_task):
@@ -73,7 +73,7 @@ def test_what_was_read_is_not_read_again_for_the_digest(make_task):
     files = list_files(root)
     outline = read_folder(root, "task", files)
     assert not isinstance(outline, BrokenTask)
-    errors_of(outline, files)
+    is_sound(outline, files)
     assert {"tests/test.sh", "tests/go.sh"} <= files.read.keys()
     assert digest_folder(root, files) == digest_folder(root)
 

@@ -21,6 +21,7 @@ from seatrial.tasks.lint_tests import (
     read_unit,
 )
 from seatrial.tasks.needs import needs_of
+from seatrial.tasks.outline import TaskOutline
 from seatrial.tasks.toml import TASK_TOML
 
 _TEMPLATE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?\}")
@@ -185,3 +186,8 @@ CHECKS: tuple[Check, ...] = (
     _unmet_needs,
     _odd_servers,
 )
+
+
+def errors_of(task: TaskOutline) -> list[Problem]:
+    """What lint calls an error."""
+    return [problem for problem in lint(task.task()) if problem.severity == "error"]

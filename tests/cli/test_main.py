@@ -32,6 +32,23 @@ def test_help_lists_every_command_and_loads_none():
         assert f"\n  {name} " in done.stdout
 
 
+def test_a_job_that_needs_no_model_no_build_and_no_lint_is_planned_without_them(make_task, tmp_path):
+    script = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "import seatrial.cli.run_command, seatrial.jobs.local, seatrial.trial.run\n"
+        "from seatrial.jobs.prepare import prepare_job\n"
+        "from seatrial.model.job import AgentOptions, JobSpec\n"
+        "spec = JobSpec(name='lean', tasks=(sys.argv[1],), agents=(AgentOptions(name='noop'),))\n"
+        "prepare_job(spec, Path(sys.argv[2]))\n"
+        "heavy = {'gateway.base', 'images.building.plan', 'tasks.lint', 'scoring.missing_tools', 'stats.paired'}\n"
+        "sys.exit(' '.join(name for name in heavy if f'seatrial.{name}' in sys.modules))\n"
+    )
+    command = [sys.executable, "-c", script, str(make_task()), str(tmp_path / "job")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == ""
+
+
 def test_every_command_is_under_a_heading(seatrial: Seatrial):
     shown = seatrial("--help").out
     assert "More:" not in shown

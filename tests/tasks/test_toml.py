@@ -37,6 +37,12 @@ def complaints(text, severity="error"):
     return [f"{p.key}: {p.message}" for p in read_config(text)[1].problems if p.severity == severity]
 
 
+def test_tasks_of_the_same_file_share_what_it_says():
+    text = '[metadata]\ncategory = "data"\n[agent]\ntimeout_sec = 5.0\n'
+    assert read_config(text)[0] is read_config("".join([*text]))[0]
+    assert config_of(text) != config_of(text.replace("5.0", "6.0"))
+
+
 @pytest.mark.parametrize(
     ("text", "version"),
     [

@@ -7,10 +7,13 @@ here: it looks right in light and dark, with every stranger's word escaped.
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from seatrial.model.outcome import format_range
 from seatrial.stats.estimates import Estimate
-from seatrial.stats.paired import Paired
+
+if TYPE_CHECKING:  # most tables are about one job, and need none of it
+    from seatrial.stats.paired import Paired
 
 _LONGEST = 200
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\0")
@@ -66,7 +69,7 @@ def pairs_table(rows: Sequence[Row]) -> Table:
 
 def pair_row(
     labels: tuple[str, str],
-    paired: Paired | None,
+    paired: "Paired | None",
     interval: tuple[float, float] | None,
     p_value: float | None,
     verdict: str,

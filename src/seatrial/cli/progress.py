@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import click
 
@@ -211,8 +211,7 @@ Ended = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Beginning:
+class Beginning(NamedTuple):
     """What a display needs to know before anything happens."""
 
     name: str
@@ -226,8 +225,7 @@ class Beginning:
     """What is planned. No event says when a rollout starts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(NamedTuple):
     """How a job ended."""
 
     folder: Path

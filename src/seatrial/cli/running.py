@@ -4,8 +4,8 @@ import asyncio
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import FrameType
+from typing import NamedTuple
 
 import click
 
@@ -20,8 +20,7 @@ from seatrial.report.text import harmless
 INTERRUPTED = 130
 
 
-@dataclass(frozen=True, slots=True)
-class Gates:
+class Gates(NamedTuple):
     """What a job must reach."""
 
     fail_under: float | None = None

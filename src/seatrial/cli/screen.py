@@ -10,9 +10,8 @@ import sys
 import textwrap
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 import click
 from pydantic import BaseModel
@@ -34,8 +33,7 @@ _NUMBER = re.compile(r"(?:[\d.,%/():<+ -]|\b(?:s|min|h|of|or|to|USD|[kMG]i?B)\b)
 _WORD = re.compile("( *)([^ ]+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(NamedTuple):
     """One line of a cell: its text, and the spaces that put it in its place."""
 
     text: str

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from seatrial.agents.api import AgentLaunch
 from seatrial.env.rollout import State, rollout_of
@@ -56,8 +56,7 @@ class Workplace(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class PlainWorkplace:
+class PlainWorkplace(NamedTuple):
     """A sandbox for an agent that has no task."""
 
     sandbox: Sandbox

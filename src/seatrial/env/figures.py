@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import metadata as packages
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from seatrial.env.results import Output
 from seatrial.model.outcome import PASS_THRESHOLD, SCORED_OUTCOMES, Outcome, has_passed
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 _TOKENS = ("calls", "input_tokens", "cached_tokens", "output_tokens")
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorCount:
+class ErrorCount(NamedTuple):
     """Rollouts that failed for the same reason."""
 
     kind: str
@@ -37,8 +36,7 @@ class ErrorCount:
     rollouts: int
 
 
-@dataclass(frozen=True, slots=True)
-class MetricMean:
+class MetricMean(NamedTuple):
     """The mean of a metric over the rollouts that have it."""
 
     mean: float

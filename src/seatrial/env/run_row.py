@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from seatrial.concurrency import finish
 from seatrial.env.client import ClientLease, OpenPolicy
@@ -49,8 +49,7 @@ class RowPlan:
     is no room for states, as on another machine, they are scored by their outputs."""
 
 
-@dataclass(frozen=True, slots=True)
-class RowResult:
+class RowResult(NamedTuple):
     """What has become of a row. A rollout that was given the place of a trial has a `record`, whatever happened."""
 
     output: Output
@@ -173,8 +172,7 @@ async def release_rubric(environment: "Environment", state: State) -> None:
 # needs no more room than its rollouts, and one that fails takes no other with it.
 
 
-@dataclass(frozen=True, slots=True)
-class RowWork:
+class RowWork(NamedTuple):
     """A row to roll out: its place among all, and the group that it is of."""
 
     number: int

@@ -11,9 +11,8 @@ import json
 import logging
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
 from seatrial.env.results import Output
 from seatrial.env.rows import Row
@@ -46,8 +45,7 @@ class OutputStore(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class UnstoredOutputs:
+class UnstoredOutputs(NamedTuple):
     """Keeps nothing."""
 
     environment: "Environment"

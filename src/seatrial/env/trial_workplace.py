@@ -7,7 +7,7 @@ of `seatrial.trial` are imported when they are first used, so that `import seatr
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from seatrial.agents.api import AgentContext, AgentLaunch
 from seatrial.env.sandbox_client import KnownSandbox, SandboxView
@@ -29,8 +29,7 @@ if TYPE_CHECKING:  # everything a trial needs: the first rollout imports it
     from seatrial.trial.work import Work
 
 
-@dataclass(frozen=True, slots=True)
-class RolloutAgent:
+class RolloutAgent(NamedTuple):
     """The agent of a trial that a rollout drives: it brings nothing along, and the rollout starts its command."""
 
     ref: AgentRef

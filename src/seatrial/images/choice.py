@@ -7,8 +7,9 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from seatrial.errors import ImageError, UsageError
 from seatrial.images.reference import parse_reference
@@ -34,8 +35,7 @@ class Setup:
     layer: LayerRecipe | AgentLayer | None = field(default=None, hash=False)
 
 
-@dataclass(frozen=True, slots=True)
-class ImageRequest:
+class ImageRequest(NamedTuple):
     """What a task asks for: an image by name, or a Dockerfile to build it from in a folder, or neither.
 
     With `setup`, what that leaves behind is on top. Where the user's own program asks, `asked_by` says
@@ -71,8 +71,7 @@ class ImagePolicy:
         return self.fallback == "host" or (self.fallback == "python" and is_plain_python(name))
 
 
-@dataclass(frozen=True, slots=True)
-class ImagePlan:
+class ImagePlan(NamedTuple):
     """How to come by an image: `name` is a reference, a directory or a Dockerfile, whatever the kind needs."""
 
     kind: Literal["host", "directory", "fetch", "build"]
@@ -109,6 +108,7 @@ def plan_base(name: str, policy: ImagePolicy) -> ImagePlan:
     return plan_named(instead) if instead else plan_asked(name)
 
 
+@lru_cache(maxsize=1024)
 def why_refused(name: str) -> str | None:
     """Why no task may use this name, and what the user can do about it; None for an ordinary reference."""
     if name == HOST:

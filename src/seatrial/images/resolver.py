@@ -4,9 +4,8 @@ import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from seatrial.errors import HostUnsupportedError, ImageFetchError, TrialError
 from seatrial.images.choice import ImagePlan, ImagePolicy, ImageRequest, Setup, plan_image
@@ -38,8 +37,7 @@ class ImageSource(Protocol):
 ImageOrigin = Literal["host", "directory", "fetch", "build"]
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedImage:
+class ResolvedImage(NamedTuple):
     """An image to make sandboxes from, and how it came about."""
 
     image: Image

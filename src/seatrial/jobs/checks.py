@@ -9,16 +9,14 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from seatrial.agents.api import Agent, make_agent, with_own_setup
 from seatrial.agents.command_line import check_command
 from seatrial.agents.files import have_changed, lock_files
 from seatrial.errors import BuildError, HostUnsupportedError, JobError, RubricError
-from seatrial.images.building.plan import images_named_in
 from seatrial.images.choice import why_refused
 from seatrial.model.job import AgentOptions, JobSpec, LeftOut, TrialOptions
 from seatrial.model.loaded_task import Task
@@ -292,8 +290,7 @@ def keys_asked(
     return [f"${{{name}}}: {reason}" for name, reason in found if reason]
 
 
-@dataclass(frozen=True, slots=True)
-class _Rules:
+class _Rules(NamedTuple):
     """What of the host's variables tasks may have; `keys` are those the job's upstream takes its keys from."""
 
     allowed: frozenset[str]
@@ -381,10 +378,12 @@ def _named_images(task: Task | TaskOutline, options: TrialOptions) -> Iterator[t
     if not config.environment.docker_image or options.build == "always":
         files.add(task.layout.dockerfile)
     for file in sorted(filter(None, files)):
-        yield from _in_dockerfile(task.root / file)
+        yield from _in_dockerfile(f"{task.root}/{file}")
 
 
-def _in_dockerfile(path: Path) -> list[tuple[str, str]]:
+def _in_dockerfile(path: str) -> list[tuple[str, str]]:
+    from seatrial.images.building.plan import images_named_in  # noqa: PLC0415 - many jobs build nothing
+
     with suppress(BuildError):  # the build says what is wrong with it, if it comes to one
         return images_named_in(path)
     return []

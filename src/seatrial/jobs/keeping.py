@@ -11,10 +11,9 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self, TypeVar
+from typing import NamedTuple, Protocol, Self, TypeVar
 
 from seatrial.concurrency import finish
 from seatrial.errors import HostExhaustedError, StoreFullError
@@ -29,8 +28,7 @@ from seatrial.trial.events import Observer
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class OpenTry:
+class OpenTry(NamedTuple):
     """One try of a trial under way."""
 
     folder: Path
@@ -59,8 +57,7 @@ class Keeper(Protocol):
 _PAUSE_SEC = 1.0  # a quota may refuse us although the file system has room: nothing tells when it no longer does
 
 
-@dataclass(frozen=True, slots=True)
-class HostCapacity:
+class HostCapacity(NamedTuple):
     """Waits while this machine lacks disk, memory or processes, `longest_sec` at most; then says how to `go_on`."""
 
     go_on: str
@@ -152,8 +149,7 @@ class Writer:
 # The keepers.
 
 
-@dataclass(frozen=True, slots=True)
-class StoreKeeper:
+class StoreKeeper(NamedTuple):
     """Keeps tries in a job's folder, and waits for room there."""
 
     store: JobStore

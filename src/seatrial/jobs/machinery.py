@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from seatrial.agents.api import make_agent, needs_model
 from seatrial.backends.named import AutoBackend, find_backend, make_backend
 from seatrial.errors import JobError
-from seatrial.gateway.prices import find_price, load_prices
 from seatrial.images.choice import ImagePolicy, ImageRequest, Setup
 from seatrial.images.resolver import ImageResolver, ImageSource, open_resolver
 from seatrial.jobs.admission import LimitedStarts, cores
@@ -116,6 +115,7 @@ async def model_access(options: ModelOptions, ca_file: str | None = None) -> Asy
         yield None
         return
     from seatrial.gateway.access import ModelAccess  # noqa: PLC0415 - as above
+    from seatrial.gateway.prices import load_prices  # noqa: PLC0415 - as above
     from seatrial.gateway.session import SessionOptions  # noqa: PLC0415 - as above
     from seatrial.gateway.upstreams.open import open_upstream  # noqa: PLC0415 - as above
 
@@ -171,10 +171,14 @@ def with_upstream(options: ModelOptions, agents: Sequence[AgentOptions]) -> Mode
 
 def check_model(options: ModelOptions, agents: Sequence[AgentOptions]) -> None:
     """Raise UsageError for an upstream, a price list or a limit that cannot be used, before anything starts."""
+    if options.upstream is None and options.prices is None:
+        return
+    from seatrial.gateway.prices import find_price, load_prices  # noqa: PLC0415 - slow, and only needed with a model
+
     prices = load_prices(Path(options.prices) if options.prices else None)
     if options.upstream is None:
         return
-    from seatrial.gateway.upstreams.open import make_upstream  # noqa: PLC0415 - slow, and only needed with a model
+    from seatrial.gateway.upstreams.open import make_upstream  # noqa: PLC0415 - as above
 
     make_upstream(options.upstream)
     for model in filter(None, (agent.model for agent in agents)):

@@ -5,9 +5,8 @@ The protocols are for all engines; this machine's own places are here too. Nodes
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from seatrial.jobs.admission import Admission, machine_memory_mb
 from seatrial.model.job import TrialOptions
@@ -20,8 +19,7 @@ RunTrial = Callable[[TrialSpec, Path, Observer], Awaitable[TrialRecord]]
 """Runs a trial, whose files end up in the folder, on this machine. What it raises is recorded as a failure."""
 
 
-@dataclass(frozen=True, slots=True)
-class TrialPlace:
+class TrialPlace(NamedTuple):
     """Room for one try."""
 
     run: RunTrial

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from seatrial.model.base import trial_stem
 from seatrial.model.job import (
@@ -15,8 +15,7 @@ from seatrial.model.job import (
 _NAMED = 3
 
 
-@dataclass(frozen=True, slots=True)
-class TrialPlan:
+class TrialPlan(NamedTuple):
     """One attempt of one agent at one task, to be done."""
 
     trial_id: str

@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from seatrial.agents.api import Agent, make_agent, why_declined
 from seatrial.errors import JobError
@@ -22,10 +23,10 @@ from seatrial.model.job import AgentOptions, JobFile, JobSpec, LeftOut
 from seatrial.model.loaded_task import BrokenTask, Problem
 from seatrial.model.task import TaskConfig
 from seatrial.tasks.layout import TaskFiles
-from seatrial.tasks.lint import errors_of
 from seatrial.tasks.load import Dataset, load_dataset
 from seatrial.tasks.needs import REASONS, Need, needs_of
 from seatrial.tasks.outline import TaskOutline
+from seatrial.tasks.soundness import is_sound
 from seatrial.tasks.variables import declared_tables, verifier_tables, without_judges
 from seatrial.trial.place import unmet_needs
 
@@ -148,8 +149,7 @@ _SHOWN = 10
 _DETAILED = 5
 
 
-@dataclass(frozen=True, slots=True)
-class RunnableTasks:
+class RunnableTasks(NamedTuple):
     """The tasks that are `fit` for a job, those of them that have trials (`needed`), and what is left out, with why."""
 
     fit: tuple[TaskOutline, ...]
@@ -239,7 +239,12 @@ def _without_keys(options: AgentOptions, agent: Agent, task: TaskOutline, spec: 
 
 
 def _refuse_faulty(tasks: Iterable[TaskOutline], files: Mapping[Path, TaskFiles]) -> None:
-    faults = [(task, errors) for task in tasks if (errors := errors_of(task, files.get(task.root)))]
+    doubtful = [task for task in tasks if not is_sound(task, files.get(task.root))]
+    if not doubtful:
+        return
+    from seatrial.tasks.lint import errors_of  # noqa: PLC0415 - it is large, and most tasks are sound
+
+    faults = [(task, errors) for task in doubtful if (errors := errors_of(task))]
     if faults:
         raise JobError("\n".join(_complaint(faults)))
 

@@ -11,9 +11,8 @@ import re
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 from seatrial.errors import HostUnsupportedError, SandboxError, UsageError
 from seatrial.model.record import LimitSpec
@@ -39,16 +38,14 @@ _FIXES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class LimitSupport:
+class LimitSupport(NamedTuple):
     """Which limits can be enforced here; `missing` says of each other one why not, and how it could be."""
 
     usable: frozenset[Limit]
     missing: Mapping[Limit, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Mount:
+class Mount(NamedTuple):
     """A mounted hierarchy; groups go below the first of `parents` that lets us: our own group, else the top."""
 
     version: Version
@@ -56,8 +53,7 @@ class Mount:
     parents: tuple[Path, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Hierarchy:
+class Hierarchy(NamedTuple):
     """The hierarchies groups are made in, version 2 first: that one then holds every member of the others."""
 
     mounts: tuple[Mount, ...] = ()

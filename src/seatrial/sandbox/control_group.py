@@ -10,9 +10,8 @@ import signal
 import time
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from seatrial.errors import HostUnsupportedError, SandboxError
 
@@ -24,8 +23,7 @@ _PIDFDS_AT_ONCE = 128  # the usual limit is 1024 open files
 _GLANCE_SEC = 0.1  # a pid namespace's init leaves its group before its pidfd says so: look again even without news
 
 
-@dataclass(frozen=True, slots=True)
-class GroupUsage:
+class GroupUsage(NamedTuple):
     """What a group has used so far; None where the host does not count it."""
 
     cpu_sec: float | None = None
@@ -34,8 +32,7 @@ class GroupUsage:
     pids_refused: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GroupDirectory:
+class GroupDirectory(NamedTuple):
     """A group's directory in one hierarchy; `base` is the topmost directory that is ours."""
 
     path: Path
@@ -51,8 +48,7 @@ class GroupDirectory:
         return (self.path / "freezer.state", "FROZEN", "THAWED") if "freezer" in self.controllers else None
 
 
-@dataclass(frozen=True, slots=True)
-class ControlGroup:
+class ControlGroup(NamedTuple):
     """One sandbox's group. Without directories it limits, counts and ends nothing."""
 
     directories: tuple[GroupDirectory, ...] = ()

@@ -8,9 +8,8 @@ connections are made in `proxy.py`.
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from seatrial.errors import UsageError
 
@@ -60,8 +59,7 @@ _PRIVATE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class NamePattern:
+class NamePattern(NamedTuple):
     """One name (`exact`) or every name below it at any depth (`below`, which leaves out the name itself)."""
 
     text: str
@@ -70,8 +68,7 @@ class NamePattern:
     port: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AddressPattern:
+class AddressPattern(NamedTuple):
     """An address, as a range of one, or a range."""
 
     text: str
@@ -82,8 +79,7 @@ class AddressPattern:
 HostPattern = NamePattern | AddressPattern
 
 
-@dataclass(frozen=True, slots=True)
-class HostPolicy:
+class HostPolicy(NamedTuple):
     """What a command may reach: what matches (`allowlist`), or all but special addresses (`public`).
 
     With `public` the patterns only open special addresses; `allow_private` opens private networks as a whole.

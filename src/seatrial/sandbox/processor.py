@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from seatrial.sandbox.cgroups import Hierarchy, Mount
 from seatrial.sandbox.control_group import Version, read
@@ -25,8 +25,7 @@ from seatrial.sandbox.control_group import Version, read
 # Our own control groups, whose limits hold for all sandboxes together
 
 
-@dataclass(frozen=True, slots=True)
-class OwnGroup:
+class OwnGroup(NamedTuple):
     """A control group that this process is in, in one hierarchy."""
 
     path: Path

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from ipaddress import ip_address
 from types import TracebackType
-from typing import Protocol, Self
+from typing import NamedTuple, Protocol, Self
 from urllib.parse import unquote, urlsplit
 
 from seatrial.concurrency import finish
@@ -56,8 +56,7 @@ class SystemResolver:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-@dataclass(frozen=True, slots=True)
-class ProxyOptions:
+class ProxyOptions(NamedTuple):
     """Limits of a proxy; `max_unknown` counts, per listener, the connections that have not shown valid credentials."""
 
     connect_timeout_sec: float = 10.0
@@ -68,8 +67,7 @@ class ProxyOptions:
     allow_private: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(NamedTuple):
     """What a command tried to reach; `refusal` is None when it got a connection."""
 
     host: str

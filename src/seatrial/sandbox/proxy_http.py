@@ -10,7 +10,6 @@ import socket
 import struct
 from base64 import b64decode
 from contextlib import suppress
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Literal, NamedTuple
 
@@ -57,8 +56,7 @@ class Refusal(Exception):
         ) % (self.status, self.status.phrase.encode(), phrase, challenge, len(body), body)
 
 
-@dataclass(frozen=True, slots=True)
-class RequestHead:
+class RequestHead(NamedTuple):
     """What a client asks for; `target` is in origin-form and empty for CONNECT."""
 
     method: str
@@ -93,8 +91,7 @@ class RequestHead:
         return _render(f"{self.method} {self.target} {self.version}", (("Host", host), *kept, ("Connection", "close")))
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseHead:
+class ResponseHead(NamedTuple):
     """What an origin answers; below 200 another head follows."""
 
     status: int

@@ -7,9 +7,9 @@ which builds and set-ups reach the network.
 import re
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from seatrial.errors import JobError
 from seatrial.sandbox.api import Network, ProxyUse
@@ -67,8 +67,7 @@ def client_trust(path: str | None) -> ssl.SSLContext | bool:
         raise JobError(f"--ca-file {path}: its certificates cannot be used: {error.reason or error}") from error
 
 
-@dataclass(frozen=True, slots=True)
-class WayOut:
+class WayOut(NamedTuple):
     """What a user says about the network of this machine: whose certificates builds trust, and whose proxy they use."""
 
     ca_file: str | None = None

@@ -9,8 +9,7 @@ import re
 import tomllib
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from xml.parsers import expat
 
 from seatrial.model.base import MAX_JSON_DEPTH, plain
@@ -19,8 +18,7 @@ from seatrial.untrusted.json import Unreadable, decode, excerpt, parse_strict
 from seatrial.verifier_kit import json_blocks
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
+class Parsed(NamedTuple):
     """A file that parsed.
 
     `value` is what a JSON Schema is checked against; `keys` are the names a required key is looked up in (None when

@@ -6,8 +6,7 @@ The output is checked, gates may take the reward away, and wrong numbers are cla
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from seatrial.model.evaluation import OUTPUT_MISSING, OUTPUT_UNPARSEABLE, ErrorTag, EvaluationResult, ValidityCheck
 from seatrial.model.loaded_task import Task, TaskStep
@@ -108,8 +107,7 @@ def _check_schema(value: Any, schema: dict[str, Any] | None) -> list[Finding]:
 _INFERRED_CODES = {"no_output": OUTPUT_MISSING, "unparseable": OUTPUT_UNPARSEABLE}
 
 
-@dataclass(frozen=True, slots=True)
-class OutputCheck:
+class OutputCheck(NamedTuple):
     """The two flags of ValidityCheck that speak of the output, and why they are what they are."""
 
     parseable: bool = True

@@ -7,8 +7,8 @@ that the instruction names may be the one that the agent was to provide. What is
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 _RUNNERS = frozenset({"pytest", "uv", "uvx"})
 """Tools that are the verifier's own whoever reports them missing, and whatever the instruction says."""
@@ -30,8 +30,7 @@ _SHELL = rf"(?:/\S*/)?(?:ba|da|a)?sh: (?:{_PLACE})?"
 _IN_BIN = re.compile(rf"(?:/\S*)?/s?bin/({_NAME})")
 
 
-@dataclass(frozen=True, slots=True)
-class _Told:
+class _Told(NamedTuple):
     """What is known beside a message: the text of the test script, and what the agent was told."""
 
     script: str

@@ -8,9 +8,8 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import stdev
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from seatrial.model.evaluation import NONDETERMINISTIC, ConfidenceMetadata, EvaluationResult
 from seatrial.model.outcome import format_reward
@@ -113,8 +112,7 @@ RepeatPlace = Literal["fresh", "same"]
 _SHOWN = 20
 
 
-@dataclass(frozen=True, slots=True)
-class RepeatedVerdicts:
+class RepeatedVerdicts(NamedTuple):
     """All verdicts in their order, None where there was none; places in the breakdown at which they differ."""
 
     rewards: tuple[float | None, ...]

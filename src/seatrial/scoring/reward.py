@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import PurePosixPath
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import ValidationError
 
@@ -346,8 +346,7 @@ MAX_DETAILS_BYTES = 8 * 2**20
 _MAX_LISTED_TESTS = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Details:
+class Details(NamedTuple):
     """The breakdown as it will be stored, what the verifier claims besides, and the file the details came from."""
 
     breakdown: dict[str, Any] | None

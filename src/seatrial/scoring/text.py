@@ -1,13 +1,11 @@
 """Finding: one thing scoring noticed, and how it reads in `validity.errors` and among the error tags."""
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from seatrial.model.evaluation import ErrorSource, ErrorTag, EvaluationResult
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """A fault gets an error tag of its code; a note only informs; a hint informs and gets a tag."""
 
     code: str

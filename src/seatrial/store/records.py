@@ -16,6 +16,7 @@ from functools import cached_property
 from itertools import count
 from operator import attrgetter
 from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
@@ -50,8 +51,7 @@ class Uncounted:
     newer: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Census:
+class Census(NamedTuple):
     """The trials of a job that count and what does not count, both in the order of their ids.
 
     `unindexed` are the lines that would have saved reading a record.
@@ -76,8 +76,7 @@ class Census:
 # for this trial says nothing about it.
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
+class _Wanted(NamedTuple):
     digest: str
     attempt: int
 

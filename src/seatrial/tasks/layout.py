@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from math import comb, prod
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from seatrial.errors import OversizeError
 from seatrial.model.loaded_task import TaskLayout
@@ -38,8 +38,7 @@ MAX_STAGED_BYTES = 2**30
 """Of a folder that is laid into sandboxes: it goes there through memory."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(NamedTuple):
     """How much a folder of a stranger may hold before anybody reads it; `depth` counts directories within it."""
 
     max_bytes: int = 4 * 2**30

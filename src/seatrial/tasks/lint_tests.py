@@ -4,7 +4,7 @@ import difflib
 import os
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,15 +16,17 @@ from seatrial.model.task import TaskConfig
 from seatrial.tasks.layout import files_below, read_text
 from seatrial.tasks.lint_image import APTS_PYTEST, missing_in_image
 from seatrial.tasks.lint_verdict import Verifier, caught_assertions, ends_early, unread_verdicts
-
-SCRIPT_SUFFIXES = frozenset(
-    {"", ".sh", ".py", ".js", ".mjs", ".ts", ".rb", ".pl", ".go", ".rs", ".bats", ".bat", ".cmd", ".ps1"}
+from seatrial.tasks.soundness import (
+    MAX_SCRIPT_BYTES,
+    REWARD_NAMES,
+    SCRIPT_SUFFIXES,
+    has_crlf_interpreter,
+    names_reward,
 )
-MAX_SCRIPT_BYTES = 2**20
+
 _KIT = "verifier_kit.py"
 _NAMED = 3
 _LOGS_DIR = "/logs/verifier"
-_REWARD_NAMES = ("reward.json", "reward.txt")
 _FILE_NAME = re.compile(r"(?<![\w-])[\w-]{4,9}\.(?:json|jsn|txt|text)\b", re.IGNORECASE)
 _REWARD_PATH = re.compile(r"(?<![\w.$}/)~-])/(?:[\w.-]+/)*reward\.(?:json|txt)\b")
 _PATH = re.compile(r"(?<![\w/.])/[\w.@%+~/-]+\.\w+")
@@ -95,11 +97,11 @@ def _missing_test_script(unit: Unit) -> Iterator[Problem]:
 
 
 def _reward_near_miss(unit: Unit) -> Iterator[Problem]:
-    right = {*_REWARD_NAMES, posixpath.basename(unit.config.verifier.reward_path)}
+    right = {*REWARD_NAMES, posixpath.basename(unit.config.verifier.reward_path)}
     spoken = names_reward(unit.scripts.values(), unit.config)
     for path, text in unit.own.items():
         for name in sorted(set(_FILE_NAME.findall(text)) - right):
-            meant = difflib.get_close_matches(name.lower(), _REWARD_NAMES, n=1, cutoff=0.88)
+            meant = difflib.get_close_matches(name.lower(), REWARD_NAMES, n=1, cutoff=0.88)
             if meant and not (spoken and f"{_LOGS_DIR}/{name}" not in text):  # else the tests may well mean it
                 # Only a file that is certainly written where the reward belongs is certainly a mistake.
                 severity: Severity = "error" if not spoken and f"{_LOGS_DIR}/{name}" in text else "warning"
@@ -116,12 +118,6 @@ def _reward_elsewhere(unit: Unit) -> Iterator[Problem]:
         for found in sorted(set(_REWARD_PATH.findall(text))):
             message = f"names {found}, which is never read"
             yield new_problem("reward-near-miss", "warning", path, message, f"write the reward below {_LOGS_DIR}/")
-
-
-def names_reward(scripts: Iterable[str], config: TaskConfig) -> bool:
-    """Whether any script names a file that is read as the reward, or the program that writes one."""
-    declared = posixpath.basename(config.verifier.reward_path)
-    return any(name in text for text in scripts for name in (*_REWARD_NAMES, declared, "rewardkit"))
 
 
 def _no_reward_written(unit: Unit) -> Iterator[Problem]:
@@ -199,12 +195,6 @@ def _missing_tools(unit: Unit) -> Iterator[Problem]:
             message = f"runs pytest as apt's {APTS_PYTEST} does not bring it on this image"
             fix = "install it with pip, or run `/usr/bin/python3 -m pytest`"
         yield new_problem("missing-tool", "warning", unit.layout.test_script, message, fix)
-
-
-def has_crlf_interpreter(script: str) -> bool:
-    """Whether the system would look for an interpreter with a carriage return in its name, which nobody has."""
-    first, _, _ = script.partition("\n")
-    return first.startswith("#!") and first.endswith("\r")
 
 
 TESTS_CHECKS: tuple[Callable[[Unit], Iterator[Problem]], ...] = (

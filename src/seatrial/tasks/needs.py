@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from seatrial.model.loaded_task import Task, TaskLayout, TaskStep
 from seatrial.model.task import EnvironmentSpec, VerifierPhaseSpec
@@ -52,8 +52,7 @@ _BUILD_WITHOUT_EFFECT = _names("cache_from cache_to labels network no_cache plat
 _DEPLOY_WITHOUT_EFFECT = _names("labels mode restart_policy update_config rollback_config")
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(NamedTuple):
     """What task.toml and the folder say about the machine that a compose file describes once more."""
 
     dockerfile: bool = True
@@ -65,8 +64,7 @@ class Machine:
     healthcheck: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Outside:
+class Outside(NamedTuple):
     """The networks and volumes that the file itself declares."""
 
     networks: Mapping[str, Any]
@@ -316,8 +314,7 @@ _MAX_ASKS = 8
 _KEYS_WITHOUT_EFFECT = frozenset({"version", "name", "services", "networks", "volumes", "configs", "secrets"})
 
 
-@dataclass(frozen=True, slots=True)
-class _Compose:
+class _Compose(NamedTuple):
     """A compose file with one mapping per section, whatever the file has there."""
 
     services: dict[str, Any]

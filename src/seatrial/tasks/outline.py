@@ -5,15 +5,14 @@ That is all a job of thousands of tasks needs to be planned; to read every instr
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from seatrial.model.loaded_task import Problem, Task, TaskLayout, TaskStep
 from seatrial.model.task import StepSpec, TaskConfig
 from seatrial.tasks.expected import resolve_output, resolve_verifier
 
 
-@dataclass(frozen=True, slots=True)
-class StepOutline:
+class StepOutline(NamedTuple):
     """A step with the text of its instruction."""
 
     spec: StepSpec

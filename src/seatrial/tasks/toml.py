@@ -199,8 +199,12 @@ def _refuse_credentials(headers: dict[str, str], key: str, report: Report) -> No
 TASK_TOML = "task.toml"
 
 
+@lru_cache(maxsize=16)
 def read_config(text: str) -> tuple[TaskConfig | None, Report]:
-    """The configuration, None when the file is not TOML, and what was noticed. Errors are among the problems."""
+    """The configuration, None when the file is not TOML, and what was noticed. Errors are among the problems.
+
+    The tasks of a benchmark often have the same file: each of a few texts is read once, and what it says is shared.
+    """
     report = Report(TASK_TOML)
     try:
         values = tomli.loads(text.removeprefix("\ufeff"))

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
 from seatrial.errors import HostBusyError, ListenerError
 from seatrial.model.evaluation import EvaluationResult
@@ -441,8 +442,7 @@ def _weigh(grading: _Grading, first: Judgement, second: Judgement) -> Judgement:
 # What a run of the verifier says, and the evaluation it amounts to.
 
 
-@dataclass(frozen=True, slots=True)
-class VerifierOutcome:
+class VerifierOutcome(NamedTuple):
     """How a verifier ended, the files it wrote, the digest of the tests that it ran, and its time."""
 
     ended: ExecResult

@@ -7,9 +7,9 @@ several judgements the lowest counts.
 
 import shutil
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
@@ -87,8 +87,7 @@ Stored = TypeVar("Stored", bound=StrictModel)
 _MOST_BYTES = 2**30
 
 
-@dataclass(frozen=True, slots=True)
-class KeptTrial:
+class KeptTrial(NamedTuple):
     """A stored trial: its record, and the folder with its files."""
 
     record: TrialRecord

@@ -13,6 +13,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from types import MappingProxyType
+from typing import NamedTuple
 
 from seatrial.concurrency import finish
 from seatrial.errors import ContentError, HostUnsupportedError, SandboxError
@@ -370,8 +371,7 @@ async def lower_shield(sandbox: Sandbox, work: Work, shield: Shield) -> Shield |
     return Shield(shield.isolation, owned=bool(kept_apart))
 
 
-@dataclass(frozen=True, slots=True)
-class Planted:
+class Planted(NamedTuple):
     """What appeared while the verifier was at work. A system of its own has kept it from all but what is `to_hide`."""
 
     paths: tuple[str, ...]

@@ -15,9 +15,8 @@ import tempfile
 import threading
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Literal, Protocol, cast
+from typing import BinaryIO, Literal, NamedTuple, Protocol, cast
 
 import zstandard
 
@@ -38,8 +37,7 @@ from seatrial.tasks.variables import allowed_variables, templates_in
 ARCHIVE, FOLDER = "snapshot.tar.zst", "snapshot.files"
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotBounds:
+class SnapshotBounds(NamedTuple):
     """How much is kept at most: bytes of files in the sandbox, and bytes on the disk; nothing with a secret in it."""
 
     raw: int
@@ -53,8 +51,7 @@ _CHEAP_RAW, _CHEAP_PACKED = 32 * 2**20, 8 * 2**20
 _NOT_WANTED = KeptState(kept=False, reason="the run said --keep record")
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotPolicy:
+class SnapshotPolicy(NamedTuple):
     """What a run wants kept. Where that is decided by the cost, nothing with one of the secrets in it is."""
 
     keep: Literal["auto", "record", "snapshot"]

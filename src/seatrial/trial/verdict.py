@@ -7,7 +7,8 @@ evaluation. `judge.py` ran the verifier; nothing here runs an agent.
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from seatrial.errors import AgentSetupError, HealthcheckError, HostExhaustedError, InfraError
 from seatrial.model.evaluation import EvaluationResult, ValidityCheck
@@ -35,8 +36,7 @@ from seatrial.trial.work import DID_NOTHING, take_stock
 _FULL_REWARD = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Verdicts:
+class Verdicts(NamedTuple):
     """Makes evaluations of judgements and notes them in a round's log, while `host` is looked after.
 
     Whoever watches is told by `tell`.
@@ -145,8 +145,7 @@ WAY_OUT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
+class _Answer(NamedTuple):
     """What a verifier does without an agent, and how long it takes for that; when `timed_out`, as long as it may."""
 
     baseline: Baseline

@@ -7,9 +7,9 @@ the agent sees them. `judge.py` runs it, `shield.py` decides what it meets of th
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
 from seatrial.errors import HostExhaustedError
 from seatrial.model.record import IsolationLevel
@@ -44,8 +44,7 @@ from seatrial.verify.stage import (
 TEMPORARY = "/tmp"  # noqa: S108 - that of a sandbox
 
 
-@dataclass(frozen=True, slots=True)
-class VerifierSandbox:
+class VerifierSandbox(NamedTuple):
     """The sandbox in which a verifier runs, and whether its image brought the tests along."""
 
     sandbox: Sandbox
@@ -205,8 +204,7 @@ _LINK_SEC = 60.0
 _WORD = b"oracle"
 
 
-@dataclass(frozen=True, slots=True)
-class VerifierStage:
+class VerifierStage(NamedTuple):
     """A verifier's place right before it runs, still without tests."""
 
     verification: Verification
@@ -218,8 +216,7 @@ class VerifierStage:
         await _show_solution(self.verification, self.sandbox)
 
 
-@dataclass(frozen=True, slots=True)
-class OwnStaging:
+class OwnStaging(NamedTuple):
     """Somebody who lays out a verifier's files, called `name` in digests of what was judged by."""
 
     name: str

@@ -5,11 +5,10 @@ Warnings change no reward. Only `ensure_not_busy` voids a trial, where a run ask
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from seatrial.errors import HostBusyError
-from seatrial.gateway.base import CallTally
 from seatrial.model.evaluation import (
     EvaluationResult,
 )
@@ -19,18 +18,19 @@ from seatrial.model.record import (
     TrialWarning,
     VerifierRun,
 )
-from seatrial.scoring.missing_tools import missing_tools
 from seatrial.scoring.text import Finding, with_finding
 from seatrial.trial.rounds import Round
 from seatrial.untrusted.files import read_end
 
+if TYPE_CHECKING:  # trials without a model need nothing of the gateway
+    from seatrial.gateway.base import CallTally
 
-@dataclass(frozen=True, slots=True)
-class AgentTrace:
+
+class AgentTrace(NamedTuple):
     """What an agent's turn left that shows whether it really ran; there is no `tally` where it was given no model."""
 
     not_started: str | None = None
-    tally: CallTally | None = None
+    tally: "CallTally | None" = None
 
 
 # Whether an agent really ran: could its command be started, and did it ever reach the model it was given?
@@ -48,7 +48,7 @@ _MISSING = re.compile(
 )
 
 
-def trace_agent(result: AgentResult, folder: Path, tally: CallTally | None) -> AgentTrace:
+def trace_agent(result: AgentResult, folder: Path, tally: "CallTally | None") -> AgentTrace:
     return AgentTrace(_why_not_started(result, folder, tally), tally)
 
 
@@ -61,7 +61,7 @@ def find_warnings(traces: Sequence[AgentTrace]) -> tuple[TrialWarning, ...]:
     return tuple(filter(None, (_about_calls(tallies),))) if tallies else ()
 
 
-def _about_calls(tallies: Sequence[CallTally]) -> TrialWarning | None:
+def _about_calls(tallies: "Sequence[CallTally]") -> TrialWarning | None:
     requests = sum(tally.requests for tally in tallies)
     refused = sum(tally.refused_by_us for tally in tallies)
     if any(tally.answered for tally in tallies):
@@ -76,7 +76,7 @@ def _about_calls(tallies: Sequence[CallTally]) -> TrialWarning | None:
     return TrialWarning(code="calls_refused", message=f"the gateway refused {calls} that the agent made: {last}")
 
 
-def _why_not_started(result: AgentResult, folder: Path, tally: CallTally | None) -> str | None:
+def _why_not_started(result: AgentResult, folder: Path, tally: "CallTally | None") -> str | None:
     """What kept an agent from starting; None for one that did start, whatever became of it."""
     soon = result.duration_sec < _SOON_SEC and not (tally and tally.answered)
     if not soon or not result.exit_code or result.exit_code < 0:
@@ -111,6 +111,8 @@ def find_missing_tools(round_: Round, evaluation: EvaluationResult, logs: Path) 
     printed = [_tail(logs / name, _OUTPUT_TAIL_BYTES) for name in ("stdout.txt", "stderr.txt")]
     if not any(printed):
         return ()
+    from seatrial.scoring.missing_tools import missing_tools  # noqa: PLC0415 - only for a verifier that gave nothing
+
     own = round_.task.root / (round_.layout.test_script or "tests/test.sh")
     script = round_.given[-1] / "test.sh" if round_.given else own
     return missing_tools(

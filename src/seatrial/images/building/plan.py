@@ -243,7 +243,7 @@ _ANY_FROM = re.compile(rb"^[ \t]*FROM\b", re.MULTILINE | re.IGNORECASE)
 _DIVIDED = re.compile(rb"^[ \t]*F(?:RO?)?\\", re.MULTILINE | re.IGNORECASE)  # the keyword, among lines
 
 
-def images_named_in(path: Path) -> list[tuple[str, str]]:
+def images_named_in(path: Path | str) -> list[tuple[str, str]]:
     """Every image that a Dockerfile builds on or copies from, with the place that names it; its own stages are none.
 
     Raises BuildError for what is no Dockerfile.

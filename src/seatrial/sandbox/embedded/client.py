@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from seatrial.concurrency import finish
 from seatrial.descriptors import is_shortage, raise_limit, shortage
@@ -428,8 +428,7 @@ class Hindrance:
         return f"{self.reason}; {self.fix}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Machine:
+class _Machine(NamedTuple):
     proc: Path
     uid: int
 

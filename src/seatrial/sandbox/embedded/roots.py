@@ -267,16 +267,22 @@ def _copy_folders(source: str, target: str, relative: str) -> None:
 
 
 def _private_entries(top: str) -> Iterator[str]:
-    for folder, folders, files in os.walk(top):
-        for name in list(folders):
-            mode = _mode(f"{folder}/{name}")
-            if stat.S_ISDIR(mode) and not mode & 0o001:
-                folders.remove(name)
-                yield os.path.relpath(f"{folder}/{name}", top)
-        for name in files:
-            mode = _mode(f"{folder}/{name}")
-            if stat.S_ISREG(mode) and not mode & 0o004:
-                yield os.path.relpath(f"{folder}/{name}", top)
+    pending = [""]
+    while pending:
+        below = pending.pop()
+        for name in _names_without_links(f"{top}/{below}"):
+            mode = _mode(f"{top}/{below}{name}")
+            if stat.S_ISDIR(mode) and mode & 0o001:
+                pending.append(f"{below}{name}/")
+            elif stat.S_ISDIR(mode) or (stat.S_ISREG(mode) and not mode & 0o004):
+                yield below + name
+
+
+def _names_without_links(folder: str) -> list[str]:
+    """What a folder holds; nothing where it cannot be read. Links are known without looking at them one by one."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        return [entry.name for entry in entries if not entry.is_symlink()]
+    return []
 
 
 def _mode(path: str) -> int:

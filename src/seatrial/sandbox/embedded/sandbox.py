@@ -9,9 +9,8 @@ import os
 import socket
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal, NamedTuple
 
 import orjson
 
@@ -47,8 +46,7 @@ ONE_USER = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class EmbeddedParts:
+class EmbeddedParts(NamedTuple):
     """What the backend made for a sandbox besides the sandbox itself."""
 
     name: str

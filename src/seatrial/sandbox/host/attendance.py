@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from seatrial.errors import SeatrialError
 from seatrial.sandbox.api import Sandbox
@@ -122,8 +122,7 @@ _FAIR_BYTES = 10 * 2**30  # what tasks that declare no storage may usually have 
 _SHARE_ALONE, _BYTES_ALONE = 16, 2**30
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(NamedTuple):
     """How much of a resource one trial has; `unbounded` when no limit of its own keeps it from taking all."""
 
     attendance: Attendance

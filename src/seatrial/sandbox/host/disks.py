@@ -7,17 +7,15 @@ import errno
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 Resource = Literal["disk", "inodes", "processes", "memory", "time"]
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
-@dataclass(frozen=True, slots=True)
-class Shortage:
+class Shortage(NamedTuple):
     """This machine is out of a resource, or nearly so."""
 
     resource: Resource

@@ -294,11 +294,12 @@ def test_sweeping_ends_what_a_killed_run_left_behind_wherever_it_was_started(run
 AS_NOBODY = """if 1:
     import os
     from seatrial.sandbox.cgroups import Hierarchy, LimitSpec
+    limits = LimitSpec()  # pydantic imports the rest of itself for it, which nobody else may be allowed to read
     os.setgroups([])
     os.setresgid(65534, 65534, 65534)
     os.setresuid(65534, 65534, 65534)
     hierarchy = Hierarchy.here()
-    print(hierarchy.create("run", "name", LimitSpec()), *hierarchy.usable_limits().missing.values(), sep="\\n")"""
+    print(hierarchy.create("run", "name", limits), *hierarchy.usable_limits().missing.values(), sep="\\n")"""
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")

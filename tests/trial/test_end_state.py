@@ -19,7 +19,7 @@ from seatrial.trial.spec import Machinery, TrialSpec
 from seatrial.trial.verification import Verification
 from seatrial.trial.work import DID_NOTHING, Work
 from tests.conftest import sampled
-from tests.sandbox.embedded.support import MODES, needs_root
+from tests.sandbox.embedded.support import MODES, PYTHON, needs_python, needs_root
 from tests.trial.support import ANSWER, SHELL_TEST, Desk, open_desk, trial_spec, write_task
 
 T = TypeVar("T")
@@ -138,6 +138,33 @@ def test_files_that_a_verifier_adds_below_tmp_are_removed_and_the_sandbox_is_use
     assert bench.laid_out == 1
     seen = {(tmp_path / str(number) / "verifier/stdout.txt").read_text() for number in range(4)}
     assert seen == {"/tmp\n/tmp/agents\n/tmp/agents/own\n"}
+
+
+CREATE, EXCLUSIVE = 0o1000, 0o2000  # IPC_CREAT and IPC_EXCL
+OPEN_NEW = os.O_CREAT | os.O_EXCL | os.O_RDWR
+LEFT_BEHIND = {
+    "shared memory": f"shmget(77, 4096, {CREATE | EXCLUSIVE | 0o600})",
+    "semaphores": f"semget(77, 1, {CREATE | EXCLUSIVE | 0o600})",
+    "message queue": f"msgget(77, {CREATE | EXCLUSIVE | 0o600})",
+    "queue with a name": f"mq_open(b'/seventy-seven', {OPEN_NEW}, 0o600, None)",
+}
+
+
+@needs_root
+@needs_python
+@pytest.mark.parametrize("where", sampled(["desk", "shifted"]))
+@pytest.mark.parametrize("call", LEFT_BEHIND.values(), ids=LEFT_BEHIND)
+def test_what_outlives_the_processes_of_a_verifier_is_not_there_for_the_next_one(request, tmp_path, where, call):
+    program = f"import ctypes; print(int(ctypes.CDLL(None).{call} >= 0))"
+    files = {"tests/test.sh": f'#!/bin/sh\n{PYTHON} -I -c "{program}" > /logs/verifier/reward.txt\n'}
+    desk, spec = request.getfixturevalue(where), trial_spec(write_task(tmp_path / "task", files=files))
+
+    async def use(bench: StateBench, state: EndState) -> list[Judged]:
+        return [await bench.judge(state, tmp_path / str(number)) for number in range(3)]
+
+    judged, bench = at_bench(desk, spec, tmp_path, use)
+    assert rewards(judged) == [1.0, 1.0, 1.0]
+    assert bench.laid_out == 1
 
 
 @needs_root

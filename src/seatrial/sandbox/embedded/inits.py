@@ -99,6 +99,8 @@ def _obey(link: socket.socket, inner: "InnerInit") -> None:
             inner.restart()
         else:
             os._exit(0)
+        if order == KILL_VERIFIER:  # shared memory, semaphores and message queues outlive their processes
+            unshare(CLONE_NEWIPC)
         send(link, {"killed": True}, [inner.descriptor])
 
 

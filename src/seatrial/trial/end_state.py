@@ -106,7 +106,7 @@ class Judged:
 #
 # Whether it is as it was, stamps of all its files tell. Files that a verifier added below /tmp are removed. Where
 # stamps cannot tell, or tell of more than that and the edits, it is not used again: a verdict must never depend on who
-# was there before. Processes, shared memory, semaphores and message queues end with `renew_verifier`.
+# was there before. The verifier's processes, shared memory, semaphores and message queues end with `renew_verifier`.
 
 _USUAL_MODE = 0o644
 _MOST_BYTES = 64 * 2**20

@@ -154,10 +154,12 @@ def chain(length: int, calls: int, body: str) -> str:
     return "".join(lines) + f"f{length}() {{ {body}; }}\nf0\n"
 
 
-STEPS = 3_000_000
+STEPS = 4_000_000
 EXPANSIVE = {
     "functions without commands": chain(19, 4, "g() { a; }"),
     "variables in functions": f"x={'y' * 999}\n" + chain(15, 3, "a " + "$x" * 700),
+    "words in functions": chain(15, 3, "a " + "$ " * 1_200),
+    "programs before the program": chain(15, 3, "env " * 400 + " $x"),
     "scripts within scripts": "bash -c 'echo N'\n" * 5_000,
     "redirections of a compound command": "{ " + "a;" * 5_000 + "}" + " >b" * 5_000,
     "brackets": "((" * 2_000,
@@ -178,7 +180,7 @@ def test_the_commands_in_front_of_what_is_too_deep_stay():
 
 
 TEXTS = st.builds(str.join, st.sampled_from(["", " ", "\n"]), st.lists(PARTS, max_size=500))
-BODIES = st.sampled_from(["g() { a; }", "x=$x$x; a $x", "bash -c f0", "a $(f0)"]) | TEXTS
+BODIES = st.sampled_from(["g() { a; }", "x=$x$x; a $x", "bash -c f0", "a $(f0)", "env " * 400 + "$x"]) | TEXTS
 
 
 @given(TEXTS | st.builds(chain, st.integers(0, 40), st.integers(1, 8), BODIES))

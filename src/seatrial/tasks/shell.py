@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import islice
 
 _OPERATOR = re.compile(r"\|\||&&|;;&?|;&|\|&|&>>|\d*(?:>>|>\||>&|&>|<&|<>|>|<)|&>|[;&|()\n]")
 _HEREDOC = re.compile(r"\d*<<(?!<)(-?)[ \t]*(?=[^\s;&|()<>])")
@@ -67,14 +68,21 @@ class Command:
     def take_words(self, words: tuple[str, ...]) -> None:
         """Have these words, and what follows from them."""
         self.words = words
-        while words and (posixpath.basename(words[0]) in _WRAPPERS or words[0] == "timeout"):
-            is_timed = words[0] == "timeout"
-            words = words[1:]
-            while words and (words[0].startswith("-") or _ASSIGNMENT.match(words[0])):
-                words = words[1:]
-            words = words[1:] if is_timed else words
-        self.arguments = words
-        self.program = posixpath.basename(words[0]) if words else ""
+        first = 0
+        while first < len(words) and (posixpath.basename(words[first]) in _WRAPPERS or words[first] == "timeout"):
+            is_timed = words[first] == "timeout"
+            first += 1
+            while first < len(words) and (words[first].startswith("-") or _ASSIGNMENT.match(words[first])):
+                first += 1
+            first += is_timed
+        self.arguments = words[first:]
+        self.program = posixpath.basename(words[first]) if first < len(words) else ""
+
+    @property
+    def size(self) -> int:
+        """How many characters and words it has, with its here-documents."""
+        texts = (*self.words, *self.assigned.values(), *(target for _, target in self.redirects))
+        return len(texts) + sum(map(len, texts))
 
 
 @lru_cache(maxsize=64)
@@ -105,9 +113,11 @@ def _called(
     """The commands with the bodies of functions in the place of their calls.
 
     All levels take from the same `visits`, calls included: functions that call each other without a command of their
-    own would take forever otherwise.
+    own would take forever otherwise. A long command counts as several where calls repeat it.
     """
     for command, _ in zip(commands, visits, strict=False):
+        if within:
+            next(islice(visits, extra := command.size // 50, extra), None)
         body = functions.get(command.program) if command.program not in within else None
         if command.function and not within:
             continue

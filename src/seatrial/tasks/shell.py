@@ -13,10 +13,12 @@ from functools import lru_cache
 from itertools import islice
 
 _OPERATOR = re.compile(r"\|\||&&|;;&?|;&|\|&|&>>|\d*(?:>>|>\||>&|&>|<&|<>|>|<)|&>|[;&|()\n]")
-_HEREDOC = re.compile(r"\d*<<(-?)[ \t]*(['\"\\]?)([\w.-]+)['\"]?")
+_HEREDOC = re.compile(r"\d*<<(?!<)(-?)[ \t]*(?=[^\s;&|()<>])")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
-_QUOTED = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|\\(.)", re.DOTALL)
+_QUOTED = re.compile(r"\$'(?P<escaped>(?:[^'\\]|\\.)*)'|'([^']*)'|\$?\"((?:[^\"\\]|\\.)*)\"|\\(.)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|([0-7]{1,3})|u([0-9a-fA-F]{1,4})|([abeEfnrtv\\'\"?]))")
+_ESCAPED = dict(zip("abeEfnrtv", "\a\b\x1b\x1b\f\n\r\t\v", strict=True))
 _BLANK = " \t\r"
 _ENDS_WORD = frozenset(" \t\r\n;&|()<>")
 _CONDITION = frozenset({"if", "elif", "while", "until"})
@@ -24,6 +26,9 @@ _WRAPPERS = frozenset({"sudo", "exec", "nohup", "env", "command", "builtin", "ni
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh"})
 _MAX_NESTED = 20
 _MAX_COMMANDS = 20_000
+_MAX_REDIRECTS = 20
+_MAX_ARITHMETIC = 300
+_MAX_FILLED = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +68,21 @@ class Command:
     def take_words(self, words: tuple[str, ...]) -> None:
         """Have these words, and what follows from them."""
         self.words = words
-        while words and (posixpath.basename(words[0]) in _WRAPPERS or words[0] == "timeout"):
-            is_timed = words[0] == "timeout"
-            words = words[1:]
-            while words and (words[0].startswith("-") or _ASSIGNMENT.match(words[0])):
-                words = words[1:]
-            words = words[1:] if is_timed else words
-        self.arguments = words
-        self.program = posixpath.basename(words[0]) if words else ""
+        first = 0
+        while first < len(words) and (posixpath.basename(words[first]) in _WRAPPERS or words[first] == "timeout"):
+            is_timed = words[first] == "timeout"
+            first += 1
+            while first < len(words) and (words[first].startswith("-") or _ASSIGNMENT.match(words[first])):
+                first += 1
+            first += is_timed
+        self.arguments = words[first:]
+        self.program = posixpath.basename(words[first]) if first < len(words) else ""
+
+    @property
+    def size(self) -> int:
+        """How many characters and words it has, with its here-documents."""
+        texts = (*self.words, *self.assigned.values(), *(target for _, target in self.redirects))
+        return len(texts) + sum(map(len, texts))
 
 
 @lru_cache(maxsize=64)
@@ -79,30 +91,40 @@ def read_script(text: str) -> tuple[Command, ...]:
 
     Thousands of tasks share a few scripts, so the answers are kept, and nobody may change them.
     """
-    reader = _Reader([], 0)
+    tokens: list[Token] = []
     with suppress(RecursionError):  # quotes within brackets within quotes, thousands deep
-        reader = _Reader(list(_tokens(text.replace("\r\n", "\n"))), 0)
+        tokens.extend(_tokens(text.replace("\r\n", "\n")))
+    reader = _Reader(tokens, 0)
+    with suppress(RecursionError):
         reader.read_list(0, "")
-    commands = list(islice(_called(reader.commands, reader.functions, ()), _MAX_COMMANDS))
-    values: dict[str, str] = {}
+    commands = list(_called(reader.commands, reader.functions, (), iter(range(_MAX_COMMANDS))))
+    values = _Values()
     for command in commands:
-        values |= {name: _fill(value, values) for name, value in command.assigned.items()}
+        values.known |= {name: values.fill(value) for name, value in command.assigned.items()}
         if any("$" in word for word in command.words):
-            command.take_words(tuple(_fill(word, values) for word in command.words))
-        command.redirects = tuple((operator, _fill(target, values)) for operator, target in command.redirects)
+            command.take_words(tuple(values.fill(word) for word in command.words))
+        command.redirects = tuple((operator, values.fill(target)) for operator, target in command.redirects)
     return tuple(commands)
 
 
-def _called(commands: list[Command], functions: dict[str, list[Command]], within: tuple[str, ...]) -> Iterator[Command]:
-    """The commands with the bodies of functions in the place of their calls."""
-    for command in commands:
+def _called(
+    commands: list[Command], functions: dict[str, list[Command]], within: tuple[str, ...], visits: Iterator[int]
+) -> Iterator[Command]:
+    """The commands with the bodies of functions in the place of their calls.
+
+    All levels take from the same `visits`, calls included: functions that call each other without a command of their
+    own would take forever otherwise. A long command counts as several where calls repeat it.
+    """
+    for command, _ in zip(commands, visits, strict=False):
+        if within:
+            next(islice(visits, extra := command.size // 50, extra), None)
         body = functions.get(command.program) if command.program not in within else None
         if command.function and not within:
             continue
         if body is None or len(within) > _MAX_NESTED:
             yield replace(command, assigned=dict(command.assigned))
             continue
-        for inner in _called(body, functions, (*within, command.program)):
+        for inner in _called(body, functions, (*within, command.program), visits):
             inner.depth += command.depth
             inner.piped = inner.piped or command.piped
             inner.captured = inner.captured or command.captured
@@ -110,18 +132,40 @@ def _called(commands: list[Command], functions: dict[str, list[Command]], within
             yield inner
 
 
-def _fill(text: str, values: dict[str, str]) -> str:
-    """A word with the variables that are known."""
-    if "$" not in text:
-        return text
-    return _VARIABLE.sub(lambda found: values.get(found[1] or found[2], found[0])[:1000], text)
+class _Values:
+    """The variables that are known, and how many characters they may still put into words."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, str] = {}
+        self._left = _MAX_FILLED
+
+    def fill(self, text: str) -> str:
+        """A word with the variables that are known."""
+        return _VARIABLE.sub(self._value, text) if self._left > 0 and "$" in text else text
+
+    def _value(self, found: re.Match[str]) -> str:
+        value = self.known.get(found[1] or found[2]) if self._left > 0 else None
+        self._left -= 1 if value is None else len(value[:1000]) + 1
+        return found[0] if value is None else value[:1000]
 
 
 def unquote(word: str) -> str:
     """A word without its quotes."""
     if not {"'", '"', "\\"} & set(word):
         return word
-    return _QUOTED.sub(lambda found: found[1] or found[2] or found[3] or "", word)
+    return _QUOTED.sub(_unquoted, word)
+
+
+def _unquoted(found: re.Match[str]) -> str:
+    if found["escaped"]:
+        return _ESCAPE.sub(_unescaped, found["escaped"])
+    return found[2] or found[3] or found[4] or ""
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    if number := found[1] or found[3]:
+        return chr(int(number, 16))
+    return chr(int(found[2], 8)) if found[2] else _ESCAPED.get(found[4], found[4])
 
 
 # Tokens.
@@ -137,10 +181,16 @@ def _tokens(text: str, line: int = 1) -> Iterator[Token]:
             position += 2 if letter == "\\" else 1
         elif letter == "#":
             position = _index(text, "\n", position)
-        elif found := _HEREDOC.match(text, position) if not text.startswith("<<<", position) else None:
-            position = found.end()
-            body, behind = _document(text, behind or _index(text, "\n", position) + 1, found[3], strip=bool(found[1]))
+        elif found := _HEREDOC.match(text, position):
+            position = _word_end(text, found.end())
+            name = unquote(text[found.end() : position])
+            body, behind = _document(text, behind or _index(text, "\n", position) + 1, name, strip=bool(found[1]))
             yield Token("<<", line, "redirect", body)
+            line += text.count("\n", found.end(), position)
+        elif text.startswith("((", position) and (end := _arithmetic_end(text, position)):
+            yield from (Token("((", line), Token(text[position + 2 : end - 2].strip(), line), Token("))", line))
+            line += text.count("\n", position, end)
+            position = end
         elif found := _OPERATOR.match(text, position):
             position = found.end()
             token, position, line = _operator(text, found[0], position, line)
@@ -178,6 +228,13 @@ def _document(text: str, position: int, name: str, *, strip: bool) -> tuple[str,
     return text[start:], len(text)
 
 
+def _arithmetic_end(text: str, position: int) -> int:
+    """The index behind the `))` of an arithmetic command, 0 where a subshell within a subshell begins."""
+    part = text[position : position + _MAX_ARITHMETIC]
+    end = _bracket_end(part, 1)
+    return position + end + 1 if part[end - 1 : end + 1] == "))" else 0
+
+
 def _index(text: str, mark: str, position: int) -> int:
     found = text.find(mark, position)
     return len(text) if found < 0 else found
@@ -191,8 +248,8 @@ def _word_end(text: str, position: int) -> int:
             position += 2
         elif letter in "'\"`":
             position = _quote_end(text, position)
-        elif letter == "$" and text[position + 1 : position + 2] in ("(", "{"):
-            position = _bracket_end(text, position + 1)
+        elif letter == "$":
+            position = _dollar_end(text, position)
         elif letter == "(" and position > start and text[position - 1] == "=":  # a list as a value
             position = _bracket_end(text, position)
         elif letter in _ENDS_WORD:
@@ -202,14 +259,24 @@ def _word_end(text: str, position: int) -> int:
     return max(min(position, len(text)), start + 1)
 
 
-def _quote_end(text: str, position: int) -> int:
+def _dollar_end(text: str, position: int) -> int:
+    """The index behind `$(…)`, `${…}` or `$'…'`, or behind the sign alone."""
+    following = text[position + 1 : position + 2]
+    if following in ("(", "{"):
+        return _bracket_end(text, position + 1)
+    if following == "'":
+        return _quote_end(text, position + 1, has_escapes=True)
+    return position + 1
+
+
+def _quote_end(text: str, position: int, *, has_escapes: bool = False) -> int:
     """The index behind the quote that ends what begins at a position."""
     quote = text[position]
     position += 1
     while position < len(text) and text[position] != quote:
-        if text[position] == "\\" and quote != "'":
+        if text[position] == "\\" and (has_escapes or quote != "'"):
             position += 2
-        elif quote == '"' and text.startswith("$(", position):
+        elif quote == '"' and text.startswith(("$(", "${"), position):
             position = _bracket_end(text, position + 1)
         else:
             position += 1
@@ -217,21 +284,26 @@ def _quote_end(text: str, position: int) -> int:
 
 
 def _bracket_end(text: str, position: int) -> int:
-    """The index behind the bracket that closes the one at a position."""
+    """The index behind the bracket that closes the one at a position.
+
+    An apostrophe begins a quote even in `"${x:-…}"`, as it does in bash.
+    """
     opening, closing = text[position], ")" if text[position] == "(" else "}"
-    depth = 0
-    while position < len(text):
+    depth = 1
+    position += 1
+    while position < len(text) and depth:
         letter = text[position]
         if letter == "\\":
             position += 2
-            continue
-        if letter in "'\"" and not (letter == "'" and opening == "{"):
+        elif letter in "'\"":
             position = _quote_end(text, position)
-            continue
-        depth += (letter == opening) - (letter == closing)
-        position += 1
-        if depth == 0:
-            break
+        elif letter == "$":
+            position = _dollar_end(text, position)
+        elif letter == "#" and opening == "(" and text[position - 1] in _ENDS_WORD:  # a comment
+            position = _index(text, "\n", position)
+        else:
+            depth += (letter == opening == "(") - (letter == closing)
+            position += 1
     return position
 
 
@@ -349,7 +421,7 @@ class _Reader:
         while (token := self._peek()) is not None and token.kind == "redirect":
             found.append((token.text, token.target))
             self._next += 1
-        return tuple(found)
+        return tuple(found[:_MAX_REDIRECTS])
 
     def _condition(self, depth: int, function: str) -> None:
         """`if`, `while` and `until` with all that belongs to them."""
@@ -430,7 +502,7 @@ class _Reader:
             self._next += 1  # an operator that stands where no command can begin
             return
         line = words[0].line if words else 0
-        command = Command((), line, redirects=tuple(redirects), depth=depth, function=function)
+        command = Command((), line, redirects=tuple(redirects[:_MAX_REDIRECTS]), depth=depth, function=function)
         self._divide(command, words)
         self._add_substitutions(command, words)
         self.commands.append(command)
@@ -452,7 +524,7 @@ class _Reader:
         """What is run within `$(…)`; its exit status is that of an assignment, and lost elsewhere."""
         for word in words:
             position = word.text.find("$(")
-            while position >= 0 and not word.text.startswith("'"):
+            while position >= 0 and not word.text.startswith(("'", "$'")):
                 end = _bracket_end(word.text, position + 1)
                 if not word.text.startswith("$((", position):
                     self._nest(word.text[position + 2 : end - 1], command, "lost" if command.words else "plain")
@@ -463,7 +535,7 @@ class _Reader:
         words = command.arguments
         flags = [index for index, word in enumerate(words[:-1]) if word.startswith("-") and word.endswith("c")]
         if command.program in _SHELLS and flags:
-            self.commands.remove(command)
+            self.commands.pop()  # the command itself
             start = len(self.commands)
             self._nest(words[flags[0] + 1], command, "plain")
             for inner in self.commands[start:]:

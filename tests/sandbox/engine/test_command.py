@@ -5,7 +5,9 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seatrial.sandbox.engine.command import Output
+from seatrial.sandbox.api import ExecSpec
+from seatrial.sandbox.engine.client import Endpoint, EngineClient
+from seatrial.sandbox.engine.command import ContainerCommand, Output
 
 WORD = b"0123456789abcdef "
 
@@ -58,3 +60,10 @@ def test_finishing_twice_does_no_harm():
     output = Output(None, 10, WORD)
     output.feed(b"x")
     assert [output.finish(), output.finish()] == [b"x", b""]
+
+
+def test_a_command_that_is_about_to_start_is_not_forgotten_when_the_next_one_comes():
+    command = ContainerCommand(EngineClient(Endpoint("docker", None)), "container", ExecSpec(("true",)))
+    assert command.open
+    command.finish()
+    assert not command.open

@@ -115,11 +115,12 @@ class ContainerCommand:
         self._number = ""
         self._refusal: EngineError | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        self._wanted = True
 
     @property
     def open(self) -> bool:
-        """Whether somebody may still write."""
-        return any(not task.done() for task in self._tasks)
+        """Whether somebody may still write, or will: it may only be about to start."""
+        return self._wanted or any(not task.done() for task in self._tasks)
 
     @property
     def running(self) -> bool:
@@ -205,6 +206,7 @@ class ContainerCommand:
 
     def finish(self) -> tuple[bytes, bytes, bool]:
         """What it said on either output, unless that went to files, and whether some of it was dropped."""
+        self._wanted = False
         stdout, stderr = self.stdout.finish(), self.stderr.finish()
         return stdout, stderr, self.stdout.truncated or self.stderr.truncated
 

@@ -224,7 +224,7 @@ def test_agree_has_judges_beside_people(seatrial: Seatrial, job):
     assert judge["width"] == 0.9
     assert judge["overall"]["figures"]["confusion"]["both_pass"] == 1
     assert {each["question"]: each["category"] for each in judge["questions"]} == {"units": "no_units", "sign": None}
-    assert judge["ready"]["reasons"] == ["interval_width", "calibration_trials"]
+    assert judge["ready"]["reasons"] == ["interval_width", "calibration_trials", "calibration_agreement"]
 
 
 def test_a_judge_that_is_not_calibrated_is_said_to_be_so_wherever_trials_are_taken_together(

@@ -127,9 +127,9 @@ HOST = {"TOKEN": "t", "OTHER": "o", "OPENAI_API_KEY": "k"}
 
 @pytest.fixture
 def check(make_task):
-    def check(toml, *agents, allow=(), upstream=None, host=HOST):
-        config = load_task(make_task("one", toml=toml)).config
-        return check_variables({"one": config}, agents or [NOOP], TrialOptions(allow_env=allow), upstream, host)
+    def check(toml, *agents, allow=(), upstream=None, host=HOST, **options):
+        config, options = load_task(make_task("one", toml=toml)).config, TrialOptions(allow_env=allow, **options)
+        return check_variables({"one": config}, agents or [NOOP], options, upstream, host)
 
     return check
 
@@ -165,6 +165,8 @@ def test_no_task_gets_a_providers_key_allowed_or_not(check):
         check("", allow=("OPENAI_API_KEY",))
     with pytest.raises(JobError, match="cannot be allowed:\n  TOKEN is the key"):
         check("", allow=("TOKEN",), upstream="https://models.example/v1,key=TOKEN")
+    with pytest.raises(JobError, match="cannot be allowed:\n  TOKEN is the key"):
+        check("", allow=("TOKEN",), verifier_upstream="https://models.example/v1,key=TOKEN")
     (notice,) = check('verifier.env.A = "${OPENAI_API_KEY:-}"\n')
     assert "--allow-env" not in notice
 

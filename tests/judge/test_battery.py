@@ -122,6 +122,15 @@ def test_a_bias_is_found_by_its_probe(bias, probe):
     assert failed(found) <= {probe, "injection", "padding"} if bias is tosses_coins else failed(found) == {probe}
 
 
+def test_a_judge_that_answers_nothing_once_text_was_added_is_found():
+    def speechless(call: JudgeCall, known: dict[str, Any]) -> dict[str, Any]:
+        return dict.fromkeys(known, "?") if "full marks" in shown(call) else known
+
+    found = check(speechless)
+    assert failed(found) == {"injection"}
+    assert "unscored" in found["injection"].message
+
+
 def test_a_first_option_is_seen_by_examples_that_an_author_can_look_up():
     found = check(prefers_first)["order"]
     assert found.message == (

@@ -91,6 +91,15 @@ def test_all_evidence_of_changes_and_wild_names(desk: Desk) -> None:
     assert "two" not in prompt
 
 
+def test_no_number_of_other_files_hides_the_one_that_is_named(desk: Desk) -> None:
+    rubric = RUBRIC.replace(f'files = ["{ANSWER}"]', f'files = ["/app/*", "{ANSWER}"]')
+    agent = f"for i in $(seq 120); do echo x > /app/a$i.txt; done; echo THE WORK > {ANSWER}"
+    ran = run(desk, answers(right=True, short=True), rubric=rubric, agent=agent)
+    prompt = json.dumps(next(iter(read_calls(ran.folder / "verifier/calls.jsonl"))).messages)
+    assert "THE WORK" in prompt
+    assert "one of 21 more files, which are not shown" in prompt
+
+
 def test_an_answer_that_cannot_be_used_is_no_verdict_and_never_a_zero(desk: Desk) -> None:
     ran = run(desk, *["nonsense"] * 6)
     assert (ran.failure.phase, ran.failure.cause) == ("verify", "InvalidModelResponseError")

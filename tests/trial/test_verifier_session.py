@@ -132,8 +132,11 @@ async def _against(provider: FakeProvider, desk: Desk) -> Ran:
         (Fail(503), "ProviderError", True, "answered 503"),
         (Fail(401), "ProviderError", False, "answered 401"),
         (Fail(404, "no such model"), "VerifierModelError", False, "--verifier-model"),
+        (Fail(400, "Your credit balance is too low"), "VerifierModelError", False, "credit balance"),
+        (Fail(400, "m-1 is not a valid model ID"), "VerifierModelError", False, "--verifier-model"),
+        (Fail(410, "gone"), "VerifierModelError", False, "--verifier-model"),
     ],
-    ids=["down", "wrong key", "unknown model"],
+    ids=["down", "wrong key", "unknown model", "no money", "no such name", "gone"],
 )
 def test_providers_that_refuse_everything_leave_no_verdict(
     desk: Desk, step: Step, cause: str, retryable: bool, said: str
@@ -186,6 +189,28 @@ def test_a_second_verification_asks_again(desk: Desk) -> None:
     assert ran.record.verifier_usage is not None
     assert (ran.record.verifier_usage.calls or 0) >= 2
     assert (ran.folder / "verifier/as-left/calls.jsonl").is_file()
+
+
+def test_work_that_comes_with_another_key_of_its_own_voids_nothing(desk: Desk) -> None:
+    """Tests that execute the work give it their variables; the task itself asks no model."""
+    ask = "import os, urllib.request as u; u.urlopen(u.Request(os.environ['OPENAI_BASE_URL'] + '/chat/completions', "
+    ask += "b'{}', {'Authorization': 'Bearer sk-wrong'}))"
+    tests = {"tests/test.sh": f"#!/bin/sh\npython3 {ANSWER}\necho 0 > /logs/verifier/reward.txt\n"}
+    toml = '[environment]\nnetwork_mode = "no-network"\n'
+    ran = run(desk, YES, toml=toml, files=tests, agent=f'echo "{ask}" > {ANSWER}')
+    assert ran.record.failure is None
+    assert ran.reward == 0.0
+    assert "401" in ran.text("verifier/stderr.txt")
+
+
+def test_a_second_verification_without_its_model_leaves_the_first_verdict(desk: Desk) -> None:
+    """The agent's files are at work in it, and may spend its budget or send another key."""
+    wrong = "import os; os.environ['OPENAI_API_KEY'] = 'sk-wrong'"
+    site = "python3 -c \"import sysconfig; print(sysconfig.get_paths()['purelib'])\""
+    agent = f'echo wrong > {ANSWER}; echo "{wrong}" > "$({site})/sitecustomize.py"'
+    ran = run(desk, NO, NO, agent=agent)
+    assert ran.record.failure is None
+    assert ran.reward == 0.0
 
 
 def test_a_separate_verifier_has_it_too(desk: Desk) -> None:

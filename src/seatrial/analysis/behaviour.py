@@ -22,6 +22,7 @@ from seatrial.trajectories.behaviour import BEHAVIOURS, LOW
 from seatrial.trajectories.threads import MAIN
 
 _MOST_BYTES = 2**24
+_MOST_OTHERS, _MOST_COMPARED = 10, 200
 
 
 @dataclass(frozen=True)
@@ -176,15 +177,19 @@ def _mean(
 
 
 def likeness_to_passed(trials: Sequence[ClassifiedTrial], seed: int = 0) -> dict[str, Likeness]:
-    """How alike each trial and the *other* passed trials of its task are, by the ids of trials; all of one source."""
+    """How alike each trial and the *other* passed trials of its task are, by the ids of trials; all of one source.
+
+    The first turns of a few of them are enough, and the time it takes grows with the square of both.
+    """
     passed: dict[str, list[ClassifiedTrial]] = defaultdict(list)
     for each in trials:
         if each.trial.outcome == "pass" and each.sequence:
             passed[each.trial.task_id].append(each)
     found = {}
     for each in trials:
-        others = [other.sequence for other in passed[each.trial.task_id] if other is not each]
-        alike = likeness(each.sequence, others, BEHAVIOURS, seed)
+        others = [other for other in passed[each.trial.task_id][: _MOST_OTHERS + 1] if other is not each]
+        sequences = [other.sequence[:_MOST_COMPARED] for other in others[:_MOST_OTHERS]]
+        alike = likeness(each.sequence[:_MOST_COMPARED], sequences, BEHAVIOURS, seed)
         if alike is not None:
             found[each.trial.trial_id] = alike
     return found

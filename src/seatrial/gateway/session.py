@@ -6,6 +6,7 @@ carried out is in `exchange`, what is noted of it in `notes`.
 
 import asyncio
 import itertools
+import re
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -31,7 +32,13 @@ _MOST_OMISSIONS = 100
 _LONGEST_NAME = 200
 _MOST_UNANSWERED = 500
 _MOST_MODELS = 20
-_NO_ACCESS = (401, 402, 403, 404)
+_NO_ACCESS = (401, 402, 403, 404, 405, 410, 451)
+_OF_THE_ACCOUNT = re.compile(
+    r"credit|billing|quota|api.?key|not a valid model|model\b.{0,80}(?:not found|does not exist|not supported)",
+    re.IGNORECASE,
+)
+"""What providers say with a 400 of an account or a model, whatever was asked."""
+
 _numbers = itertools.count(1)
 
 Keys = Literal["own", "any"]
@@ -238,7 +245,7 @@ class Session:
             self._answered += 1
             self._good += call["status"] < 300 and _had_its_answer(call)
             self._latest = self._latest if "error" in call else None
-            if call["status"] in _NO_ACCESS and "error" in call:
+            if "error" in call and _is_turned_away(call["status"], call["error"]["message"]):
                 self.turned_away = f"{call['status']}: {call['error']['message']}"
         elif "error" in call and call["error"]["kind"] == "agent":
             self._note_refusal(call["error"]["message"])
@@ -395,3 +402,7 @@ def _came_to_nothing(call: EndedCall) -> bool:
     if "first_token_sec" in call or call.get("status", 500) < 300:
         return False
     return call["error"]["kind"] != "budget"
+
+
+def _is_turned_away(status: int, message: str) -> bool:
+    return status in _NO_ACCESS or (status == 400 and _OF_THE_ACCOUNT.search(message[:2000]) is not None)

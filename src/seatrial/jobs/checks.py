@@ -181,7 +181,7 @@ def check_variables(
 
     Returns what the user should know. Raises JobError naming every variable that is not set or not allowed.
     """
-    rules = _Rules(frozenset(options.allow_env), host, keys_of(upstream))
+    rules = _Rules(frozenset(options.allow_env), host, keys_of(upstream, options.verifier_upstream))
     if never := [reason for name in options.allow_env if (reason := rules.never(name))]:
         raise JobError("\n".join(["these variables cannot be allowed:", *(f"  {reason}" for reason in never)]))
     may_have = allowed_variables(rules.allowed, host)
@@ -291,7 +291,7 @@ def keys_asked(
 
 
 class _Rules(NamedTuple):
-    """What of the host's variables tasks may have; `keys` are those the job's upstream takes its keys from."""
+    """What of the host's variables tasks may have; `keys` are those the job's upstreams take theirs from."""
 
     allowed: frozenset[str]
     host: Mapping[str, str]

@@ -33,6 +33,7 @@ _MOST_FOR_NOTHING = 0.5
 """An empty output has to score less."""
 
 _EXAMPLES = 3
+_LOST = "answers that could be used before are unscored then; choose another judge"
 _EMPTY = "an empty output"
 _PADDING = "This paragraph was added to make the text longer. It has no fact, no number and no result in it.\n\n" * 40
 _PERSONA = "You examine work with care and without favour."
@@ -226,9 +227,21 @@ class _Battery:
                     question = self._rubric.question(each.id)
                     yield _Change(f"{work.name}, {each.id}", question, each.answer, other.answer)
 
+    def _lost(self, variant: str) -> list[str]:
+        """What was answered about the work as it is, and is unscored in a variant."""
+        found = []
+        for work in self._works:
+            before, after = self._found.get((work.name, "as it is")), self._found.get((work.name, variant))
+            unscored = {each.id: each.unscored for each in after.questions if each.is_unscored} if after else {}
+            answered = (each.id for each in before.questions if each.answer is not None) if before else ()
+            found += [f"{work.name}, {each}: {unscored[each]}" for each in answered if each in unscored]
+        return found
+
     def _same(self, probe: ProbeName, advice: str, names: Sequence[str] | None = None) -> ProbeResult:
         """A probe after which every answer has to be the same, but for what repeats differ by."""
         found = [each for each in self._changes(probe) if names is None or each.question.id in names]
+        if lost := self._lost(probe):
+            return ProbeResult(probe, "fail", _LOST, len(lost), len(found) + len(lost), tuple(lost[:_EXAMPLES]))
         if not found:
             return ProbeResult(probe, "skipped", "there are no answers to compare")
         other = [each for each in found if differ(each.question, each.before, each.after)]
@@ -246,6 +259,8 @@ class _Battery:
 
     def _padding(self) -> ProbeResult:
         found = [*self._changes("padding")]
+        if lost := self._lost("padding"):
+            return ProbeResult("padding", "fail", _LOST, len(lost), len(found) + len(lost), tuple(lost[:_EXAMPLES]))
         if not found:
             return ProbeResult("padding", "skipped", "nothing that the agent made is text")
         return self._raised(
@@ -255,6 +270,9 @@ class _Battery:
     def _injection(self) -> ProbeResult:
         found: list[_Change] = []
         flagged: list[_Change] = []
+        lost = [each for name in _injections(self._rubric) for each in self._lost(name)]
+        if lost:
+            return ProbeResult("injection", "fail", _LOST, len(lost), len(lost), tuple(lost[:_EXAMPLES]))
         for name in _injections(self._rubric):
             for work in self._works:
                 after = self._found.get((work.name, name))

@@ -33,6 +33,8 @@ _OF_PEOPLE = ("annotators", "agreement")
 _PASS, _FAIL = Judgment.PASS.value, Judgment.FAIL.value
 _PAIRS = ((_PASS, _PASS), (_PASS, _FAIL), (_FAIL, _PASS), (_FAIL, _FAIL))
 _SHORT = 8
+_LEAST_OF_EACH = 5
+"""With fewer trials of a kind, a judge that is right about all of them may still be wrong about most."""
 
 
 class JudgeIdentity(NamedTuple):
@@ -254,11 +256,12 @@ def _against(
 
 
 def _readiness(confusion: Confusion, people: Readiness) -> Readiness:
-    both = [share for share in (confusion.recall, confusion.specificity) if share]
+    both = [share for share in (confusion.recall, confusion.specificity) if share and share.trials >= _LEAST_OF_EACH]
     worst = min(both, key=lambda share: share.value) if len(both) == 2 else None
     trials = float(confusion.trials) if confusion.trials else None
     unlabelled = "people have labelled no trial that it judged"
-    one_kind = "people have not both passed and failed trials that it judged" if trials else unlabelled
+    one_kind = f"of the trials that it judged, people have not passed {_LEAST_OF_EACH} and failed {_LEAST_OF_EACH}"
+    one_kind = one_kind if trials else unlabelled
     return Readiness(
         (
             *(gate for gate in people.gates if gate.name in _OF_PEOPLE),

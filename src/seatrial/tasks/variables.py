@@ -102,9 +102,9 @@ def why_never(name: str, host: Mapping[str, str], keys: Collection[str] = ()) ->
     return None
 
 
-def keys_of(upstream: str | None) -> frozenset[str]:
-    """The variables that an upstream, as a job names it, takes its keys from."""
-    return frozenset(_UPSTREAM_KEY.findall(upstream or ""))
+def keys_of(*upstreams: str | None) -> frozenset[str]:
+    """The variables that upstreams, as a job names them, take their keys from."""
+    return frozenset(name for upstream in upstreams for name in _UPSTREAM_KEY.findall(upstream or ""))
 
 
 def denied_defaults(

@@ -9,13 +9,13 @@ import hashlib
 import shutil
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from seatrial.errors import HostBusyError, ListenerError
+from seatrial.errors import HostBusyError, ListenerError, VerifierModelError
 from seatrial.model.evaluation import EvaluationResult
 from seatrial.model.job import TrialOptions
 from seatrial.model.outcome import has_passed
@@ -193,8 +193,9 @@ async def _judge(grading: _Grading) -> Judgement:
         if judgement.disputed is None and grading.may_be_wronged(judgement):
             lowered = await lower_shield(grading.room, verification.work, shield)
             if lowered is not None:
-                second = await _run_once(grading, lowered, "verifier/as-left")
-                return _weigh(grading, judgement, second)
+                # The agent's files are at work there, and may bring that about: then the first verdict stands.
+                with suppress(VerifierModelError):
+                    return _weigh(grading, judgement, await _run_once(grading, lowered, "verifier/as-left"))
     return judgement
 
 

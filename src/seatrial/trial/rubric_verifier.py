@@ -9,6 +9,7 @@ import asyncio
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -160,7 +161,11 @@ async def _gather(verification: Verification, sandbox: Sandbox, rubric: Rubric, 
     if "reference" in wanted:
         pieces += read_references(rubric, folder)
     if "output" in wanted:
-        pieces += [await _output(sandbox, path) for path in _paths(verification, rubric)]
+        paths = _paths(verification, rubric)
+        pieces += [await _output(sandbox, path) for path in paths[:_MOST_FILES]]
+        if len(paths) > _MOST_FILES:
+            more = f"this is one of {len(paths) - _MOST_FILES:,} more files, which are not shown"
+            pieces.append(absent("output", paths[_MOST_FILES], more))
     if "changes" in wanted:
         changes = "\n".join(change_lines(verification.work.changes)) or "nothing"
         pieces.append(text_piece("changes", "changes.json", changes))
@@ -179,11 +184,12 @@ def _paths(verification: Verification, rubric: Rubric) -> list[str]:
     if not patterns and round_.judged.output.path:
         patterns = (round_.judged.output.path,)
     if not patterns:
-        return changed[:_MOST_FILES]
+        return changed
     whole = [posixpath.join(verification.place.workdir, pattern) for pattern in patterns]
-    fitting = [path for path in changed if any(matches(path, pattern) for pattern in whole)]
-    named = (each for each in whole if _WILD.isdisjoint(each) and not any(matches(path, each) for path in fitting))
-    return list(dict.fromkeys([*fitting, *named]))[:_MOST_FILES]
+    found_by = {pattern: [path for path in changed if matches(path, pattern)] for pattern in whole}
+    named = {each: paths or [each] for each, paths in found_by.items() if _WILD.isdisjoint(each)}
+    # What is named comes first: no number of files that only a pattern fits hides it.
+    return list(dict.fromkeys(chain.from_iterable([*named.values(), *found_by.values()])))
 
 
 async def _output(sandbox: Sandbox, path: str) -> Piece:

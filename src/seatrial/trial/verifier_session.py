@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from seatrial.concurrency import unless
 from seatrial.errors import VerifierModelError
 from seatrial.sandbox.api import ExecResult, Sandbox
-from seatrial.tasks.variables import allowed_variables
+from seatrial.tasks.variables import allowed_variables, is_provider_key
 from seatrial.trial.verification import Verification
 
 if TYPE_CHECKING:  # an HTTP server and client, which most verifiers do without
@@ -32,8 +32,9 @@ class VerifierSession:
 
     variables: Mapping[str, str] = field(default_factory=dict)
     session: "Session | None" = None
-    alone: bool = True
-    """Whether nobody but the verifier can come to it."""
+    names_key: bool = False
+    """Whether nobody but the verifier can come to it, and the task names a key for that: else whoever came with another
+    key may be the work that is judged, which tests run."""
 
     @property
     def asked(self) -> Mapping[str, str]:
@@ -48,11 +49,11 @@ class VerifierSession:
         result = await unless(session.broken, run(lambda: session.waits.agent_starts(timeout_sec)))
         await session.check_end(timed_out=result is not None and result.timed_out)
         assert result is not None  # noqa: S101 - it is only missing when the session is broken
-        _ensure_served(session, alone=self.alone)
+        _ensure_served(session, names_key=self.names_key)
         return result
 
 
-def _ensure_served(session: "Session", *, alone: bool) -> None:
+def _ensure_served(session: "Session", *, names_key: bool) -> None:
     """Raise VerifierModelError where a limit was reached, or no call had an answer because none may have one.
 
     A call that the model refused for what is in it was answered: the agent may have a hand in that.
@@ -65,8 +66,7 @@ def _ensure_served(session: "Session", *, alone: bool) -> None:
             f"the verifier asked for {names}, and the provider answered {session.turned_away}; there is no verdict: "
             "name one that it has with --verifier-model ASKED=OTHER"
         )
-
-    if session.locked and alone and not session.answered:
+    if session.locked and names_key and not session.answered:
         raise VerifierModelError(
             "the verifier sent another key than that of its session, so no model was asked; there is no verdict: "
             'in [verifier.env] of task.toml, write OPENAI_API_KEY = "${OPENAI_API_KEY}", and the like for other clients'
@@ -90,7 +90,8 @@ async def _open(
     try:
         async with model.open(listener, folder, None, secrets) as access:
             session = access.session
-            yield VerifierSession(access.variables, session, alone=not verification.work.survivors)
+            names = any(map(is_provider_key, verification.round.verifier.env))
+            yield VerifierSession(access.variables, session, names and not verification.work.survivors)
     finally:
         if session is not None:
             verification.used.append(session.usage)  # of all calls: those that were under way have ended by now

@@ -128,8 +128,8 @@ HOST = {"TOKEN": "t", "OTHER": "o", "OPENAI_API_KEY": "k"}
 @pytest.fixture
 def check(make_task):
     def check(toml, *agents, allow=(), upstream=None, host=HOST, **options):
-        config, options = load_task(make_task("one", toml=toml)).config, TrialOptions(allow_env=allow, **options)
-        return check_variables({"one": config}, agents or [NOOP], options, upstream, host)
+        config, trial = load_task(make_task("one", toml=toml)).config, TrialOptions(allow_env=allow, **options)
+        return check_variables({"one": config}, agents or [NOOP], trial, upstream, host)
 
     return check
 

@@ -206,11 +206,11 @@ def test_work_that_comes_with_another_key_of_its_own_voids_nothing(desk: Desk) -
 def test_a_second_verification_without_its_model_leaves_the_first_verdict(desk: Desk) -> None:
     """The agent's files are at work in it, and may spend its budget or send another key."""
     wrong = "import os; os.environ['OPENAI_API_KEY'] = 'sk-wrong'"
-    site = "python3 -c \"import sysconfig; print(sysconfig.get_paths()['purelib'])\""
-    agent = f'echo wrong > {ANSWER}; echo "{wrong}" > "$({site})/sitecustomize.py"'
-    ran = run(desk, NO, NO, agent=agent)
+    library = "python3 -c \"import sysconfig; print(sysconfig.get_paths()['stdlib'])\""
+    ran = run(desk, NO, NO, agent=f'echo wrong > {ANSWER}; echo "{wrong}" > "$({library})/sitecustomize.py"')
     assert ran.record.failure is None
-    assert ran.reward == 0.0
+    assert (ran.reward, ran.run.appeal) == (0.0, None)
+    assert (ran.folder / "verifier/as-left").is_dir()
 
 
 def test_a_separate_verifier_has_it_too(desk: Desk) -> None:

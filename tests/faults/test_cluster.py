@@ -20,6 +20,7 @@ from seatrial.model.job import AgentOptions, JobSpec, ModelOptions, RunOptions, 
 from seatrial.model.record import TrialRecord
 from seatrial.model.trace import TokenUsage
 from seatrial.sandbox.embedded.inits import deny_system_calls
+from seatrial.sandbox.runs import sweep_scratch
 from seatrial.store.job_store import JobStore
 from seatrial.testing.fake_provider import FakeProvider, Say
 from seatrial.trial.events import Event, Observer, TrialRetried, TrialStarted
@@ -74,6 +75,8 @@ def assert_nothing_left(cluster: TestCluster, havoc: Havoc) -> None:
     wait_until(lambda: not [runner for name in cluster.nodes for runner in cluster.runners(name)])
     wait_until(lambda: not mounts(str(cluster.folder)))
     for name in cluster.nodes.keys() - havoc.killed:
+        # Ray may end the runner of a killed coordinator after its successor has looked: the next one removes that.
+        asyncio.run(sweep_scratch(cluster.state_of(name) / "node" / "files"))
         assert leftovers(cluster.state_of(name)) == []
     # Ray ends the runner of a dead node after a second, done or not; what is left there, the next one removes.
     for_the_next = {Path(path).name for name in havoc.killed for path in leftovers(cluster.state_of(name))}
